@@ -1,0 +1,118 @@
+"""Library: everything the emitter needs to write a network, free of TVM.
+
+Kernels are C text, constants are arrays, tensors have an offset in the arena, calls are ordered. Sizes are bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from ..model import Provenance, TensorInfo
+
+ArgumentKind = Literal["tensor", "constant", "workspace"]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A weight or table in flash; ``data`` is C-contiguous."""
+
+    name: str
+    data: np.ndarray
+
+
+@dataclass
+class Tensor:
+    """A buffer in the arena. ``offset`` is filled in by the memory stage."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    offset: int = -1
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A C function. ``source`` holds its (static) definition; ``parameters`` are its C parameter declarations in order.
+
+    ``workspace`` is scratch memory in bytes it needs during a call (alignment 8), handed over as an argument of kind
+    ``workspace``. ``libm`` lists the math functions it calls, ``headers`` the runtime headers it includes.
+    """
+
+    name: str
+    source: str
+    workspace: int = 0
+    headers: tuple[str, ...] = ()
+    libm: tuple[str, ...] = ()
+    uses_float: bool = False
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a call: a tensor or constant by name, or the workspace; ``ctype`` is the pointer's element type."""
+
+    kind: ArgumentKind
+    name: str
+    ctype: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """One operator: ``inputs`` and ``outputs`` are tensor names (for liveness), ``arguments`` the C call's arguments.
+
+    ``in_place`` names an input whose memory the kernel may overwrite while it reads it (element by element).
+    """
+
+    operator: str
+    node: str
+    kernel: str
+    arguments: tuple[Argument, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    macs: int = 0
+    workspace: int = 0
+    in_place: str = ""
+    detail: str = ""
+    workspace_offset: int = -1
+
+
+@dataclass
+class Library:
+    """A compiled network.
+
+    ``tensors`` are the arena's buffers; ``aliases`` maps a tensor that shares another's memory (reshape) to it.
+    """
+
+    name: str
+    provenance: Provenance
+    settings: dict[str, str]
+    inputs: list[TensorInfo]
+    outputs: list[TensorInfo]
+    input_tensors: list[str]
+    output_tensors: list[str]
+    constants: dict[str, Constant] = field(default_factory=dict)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+    kernels: dict[str, Kernel] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+    arena_size: int = 0
+    arena_alignment: int = 8
+    float_operators: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one inference."""
+        return sum(call.macs for call in self.calls)
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of constants in flash."""
+        return sum(constant.data.nbytes for constant in self.constants.values())
