@@ -71,9 +71,15 @@ ai_status ai_create_in(const ai_model_info *model, void *memory, size_t memory_s
     return ai_setup(model, network, activations, handle);
 }
 
+/* NULL for a handle that is NULL or was destroyed. */
+static const ai_model_info *ai_model_of(ai_handle handle)
+{
+    return (handle != NULL) ? handle->model : NULL;
+}
+
 ai_status ai_destroy(ai_handle handle)
 {
-    if ((handle == NULL) || (handle->model == NULL)) {
+    if (ai_model_of(handle) == NULL) {
         return AI_STATUS_ERROR;
     }
     handle->model = NULL;
@@ -84,7 +90,7 @@ ai_status ai_run(ai_handle handle)
 {
     ai_status status;
 
-    if ((handle == NULL) || (handle->model == NULL)) {
+    if (ai_model_of(handle) == NULL) {
         return AI_STATUS_ERROR;
     }
     status = handle->model->run(handle->activations);
@@ -110,17 +116,17 @@ const char *ai_get_error(ai_handle handle)
 
 uint32_t ai_get_input_size(ai_handle handle)
 {
-    return (handle != NULL) ? handle->model->n_inputs : 0U;
+    return (ai_model_of(handle) != NULL) ? handle->model->n_inputs : 0U;
 }
 
 uint32_t ai_get_output_size(ai_handle handle)
 {
-    return (handle != NULL) ? handle->model->n_outputs : 0U;
+    return (ai_model_of(handle) != NULL) ? handle->model->n_outputs : 0U;
 }
 
 ai_tensor *ai_get_input(ai_handle handle, uint32_t index)
 {
-    if (handle == NULL) {
+    if (ai_model_of(handle) == NULL) {
         return NULL;
     }
     if (index >= handle->model->n_inputs) {
@@ -132,7 +138,7 @@ ai_tensor *ai_get_input(ai_handle handle, uint32_t index)
 
 ai_tensor *ai_get_output(ai_handle handle, uint32_t index)
 {
-    if (handle == NULL) {
+    if (ai_model_of(handle) == NULL) {
         return NULL;
     }
     if (index >= handle->model->n_outputs) {
@@ -149,30 +155,30 @@ const ai_quantization_info *ai_get_quantization(const ai_tensor *tensor)
 
 const char *ai_get_name(ai_handle handle)
 {
-    return (handle != NULL) ? handle->model->name : NULL;
+    return (ai_model_of(handle) != NULL) ? handle->model->name : NULL;
 }
 
 const char *ai_get_tool_version(ai_handle handle)
 {
-    return (handle != NULL) ? handle->model->tool_version : NULL;
+    return (ai_model_of(handle) != NULL) ? handle->model->tool_version : NULL;
 }
 
 uint32_t ai_get_node_size(ai_handle handle)
 {
-    return (handle != NULL) ? handle->model->n_nodes : 0U;
+    return (ai_model_of(handle) != NULL) ? handle->model->n_nodes : 0U;
 }
 
 uint32_t ai_get_activations_size(ai_handle handle)
 {
-    return (handle != NULL) ? handle->model->activations_size : 0U;
+    return (ai_model_of(handle) != NULL) ? handle->model->activations_size : 0U;
 }
 
 uint32_t ai_get_params_size(ai_handle handle)
 {
-    return (handle != NULL) ? handle->model->params_size : 0U;
+    return (ai_model_of(handle) != NULL) ? handle->model->params_size : 0U;
 }
 
 ai_ptr ai_get_activations(ai_handle handle)
 {
-    return (handle != NULL) ? handle->activations : NULL;
+    return (ai_model_of(handle) != NULL) ? handle->activations : NULL;
 }

@@ -1,1 +1,7 @@
-"""TODO"""
+"""Emit stage: a planned Library becomes C files and reports."""
+
+from __future__ import annotations
+
+from .emitter import OUTPUT_SUFFIXES, emit
+
+__all__ = ["OUTPUT_SUFFIXES", "emit"]

@@ -1,1 +1,60 @@
-"""TODO"""
+"""Front ends: a model file becomes a :class:`~tvm_stm32.model.Model`. One module a format; TVM is imported on use."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from ..errors import ModelError
+from ..model import Model, Provenance
+
+SUPPORTED = ".relay (Relay text), .tflite, .onnx"
+
+
+def load_model(path: Path, params: Path | None = None) -> Model:
+    """Read a model file; ``params`` are separate weights (Relay ``.params``). Raises :class:`ModelError`."""
+    kind = detect_format(path)
+    if params is not None and kind != "relay":
+        raise ModelError(
+            f"--params goes with a Relay model, and '{path.name}' is a {kind} file", hint="leave --params out"
+        )
+    if kind == "relay":
+        from . import relay
+
+        return relay.load(path, params)
+    if kind == "tflite":
+        from . import tflite
+
+        return tflite.load(path)
+    from . import onnx
+
+    return onnx.load(path)
+
+
+def detect_format(path: Path) -> str:
+    """``relay``, ``tflite`` or ``onnx``, by the file's name and its first bytes. Raises :class:`ModelError`."""
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(4096)
+    except IsADirectoryError:
+        raise ModelError(f"'{path}' is a folder, not a model file") from None
+    except OSError as error:
+        raise ModelError(f"cannot read model file '{path}': {error.strerror}") from None
+    if not head:
+        raise ModelError(f"model file '{path}' is empty")
+    if head[4:8] == b"TFL3" or path.suffix == ".tflite":
+        return "tflite"
+    if path.suffix == ".relay" or head.lstrip()[:10] == b"#[version " or head.lstrip()[:5] == b"def @":
+        return "relay"
+    if path.suffix == ".onnx":
+        return "onnx"
+    raise ModelError(
+        f"'{path.name}' is no model file this tool knows",
+        why="neither its name nor its first bytes are those of a supported format",
+        hint=f"supported formats: {SUPPORTED}",
+    )
+
+
+def provenance(path: Path, data: bytes, source_format: str) -> Provenance:
+    """Provenance of a model read from ``path`` with content ``data``."""
+    return Provenance(path.name, hashlib.sha256(data).hexdigest(), source_format)

@@ -1,1 +1,72 @@
-"""TODO"""
+"""Graph stage: a front end's Relax module becomes integer operators and plain operators ready for the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from tvm import IRModule, relax
+
+from ..model import Model
+from .legalize_qnn import legalize_qnn
+from .peephole import Peephole
+from .qdq import Emit, QdqRewriter, integer_pool
+from .qnn import QnnRewriter
+from .ssa import Function, normalized, rebuilt
+
+
+class _Rewriter(Protocol):
+    def rewrite(self, value: relax.Expr) -> relax.Expr | None: ...
+
+
+def prepare(model: Model) -> IRModule:
+    """The module with every quantized operator that has an integer kernel as a ``q.*`` call.
+
+    What remains are plain Relax operators; ``qnn`` calls without a kernel are decomposed into those.
+    """
+    function = model.module["main"]
+    if model.numerics == "relay":
+        function = _apply(function, lambda view, emit: QnnRewriter(view, emit))
+    elif model.numerics != "float":
+        function = _apply(function, lambda view, emit: QdqRewriter(view, model.numerics, emit))
+    function = _apply(function, lambda view, _emit: _IntegerPools(view, model))
+    for _ in range(8):
+        simpler = _apply(function, lambda view, emit: Peephole(view, emit))
+        if len(Function(simpler).bindings) == len(Function(function).bindings):
+            function = simpler
+            break
+        function = simpler
+    return legalize_qnn(IRModule({"main": function}))
+
+
+class _IntegerPools:
+    def __init__(self, view: Function, model: Model) -> None:
+        self.view = view
+        self.model = model
+
+    def rewrite(self, value: relax.Expr) -> relax.Expr | None:
+        return integer_pool(self.view, value, self.model.numerics)
+
+
+def _apply(function: relax.Function, make: Callable[[Function, Emit], _Rewriter]) -> relax.Function:
+    """One pass over the bindings; variables keep their identity, so users of a rewritten value need no change."""
+    view = Function(function)
+    bindings: list[relax.VarBinding] = []
+
+    def emit(value: relax.Expr) -> relax.Expr:
+        call = normalized(value)
+        variable = relax.DataflowVar(f"t{len(bindings)}", call.ty)
+        bindings.append(relax.VarBinding(variable, call))
+        view.definitions[variable] = call
+        return variable
+
+    rewriter = make(view, emit)
+    for binding in view.bindings:
+        value = rewriter.rewrite(binding.value)
+        if value is None:
+            bindings.append(binding)
+            continue
+        value = normalized(value) if isinstance(value, relax.Call) else value
+        view.definitions[binding.var] = value
+        bindings.append(relax.VarBinding(binding.var, value))
+    return rebuilt(function, bindings)

@@ -63,7 +63,7 @@ class Argument:
     ctype: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Call:
     """One operator: ``inputs`` and ``outputs`` are tensor names (for liveness), ``arguments`` the C call's arguments.
 
@@ -106,6 +106,12 @@ class Library:
     arena_alignment: int = 8
     float_operators: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    def root(self, name: str) -> str:
+        """The tensor whose memory ``name`` lives in (itself, or what it is a reshape of)."""
+        while name in self.aliases:
+            name = self.aliases[name]
+        return name
 
     @property
     def macs(self) -> int:

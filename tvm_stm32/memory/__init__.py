@@ -1,1 +1,24 @@
-"""TODO"""
+"""Memory stage: lifetimes of tensors and their places in one arena."""
+
+from __future__ import annotations
+
+from ..library import Library
+from .lifetimes import Buffer, lifetimes, workspace_name
+from .planner import place
+
+
+def plan(library: Library) -> None:
+    """Give every tensor and workspace of ``library`` its offset and set the arena's size."""
+    buffers = lifetimes(library)
+    library.arena_size = place(buffers, library.arena_alignment)
+    offsets = {buffer.name: buffer.offset for buffer in buffers}
+    for buffer in buffers:
+        for name in buffer.tensors:
+            library.tensors[name].offset = buffer.offset
+    for name in library.aliases:
+        library.tensors[name].offset = library.tensors[library.root(name)].offset
+    for step, call in enumerate(library.calls):
+        call.workspace_offset = offsets.get(workspace_name(step), -1)
+
+
+__all__ = ["Buffer", "plan"]

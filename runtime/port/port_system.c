@@ -1,0 +1,128 @@
+/* Stack depth and time of any Cortex-M: a painted stack, SysTick. */
+#include "port.h"
+
+#define SYST_CSR (*(volatile uint32_t *)0xE000E010U)
+#define SYST_RVR (*(volatile uint32_t *)0xE000E014U)
+#define SYST_CVR (*(volatile uint32_t *)0xE000E018U)
+#define SCB_ICSR (*(volatile uint32_t *)0xE000ED04U)
+
+#define SYST_RELOAD 0xFFFFFFU
+#define SYST_ENABLE_INTERRUPT_CORE_CLOCK 7U
+#define ICSR_PENDSTSET (1UL << 26)
+
+#define STACK_PATTERN 0xA5A55A5AU
+#define STACK_PATTERN_TEXT "0xA5A55A5A"
+
+extern uint32_t __stack_top[];
+extern uint32_t __stack_limit[];
+
+void SysTick_Handler(void);
+void port_stack_note_peak(void);
+
+static const uint32_t *volatile stack_painted_to
+    __attribute__((used));  /* the stack pointer when the stack was painted */
+static uint32_t stack_peak; /* bytes from the top before that */
+static volatile uint32_t tick_wraps;
+static uint32_t ticks_running;
+
+static uint32_t bytes_between(const uint32_t *low, const uint32_t *high)
+{
+    return (uint32_t)((uintptr_t)high - (uintptr_t)low);
+}
+
+static const uint32_t *lowest_used(void)
+{
+    const uint32_t *word = __stack_limit;
+
+    while ((word < stack_painted_to) && (*word == STACK_PATTERN)) {
+        word++;
+    }
+    return word;
+}
+
+/* What was in use before the stack is painted again; called by port_stack_paint(). */
+void port_stack_note_peak(void)
+{
+    stack_peak = port_stack_peak();
+}
+
+/* Assembly, so that everything below the caller's frame is painted and counted, and no frame of this function's own. */
+__attribute__((naked)) void port_stack_paint(void)
+{
+    __asm__ volatile(".syntax unified\n\t"
+                     "push {r3, lr}\n\t"
+                     "bl port_stack_note_peak\n\t"
+                     "pop {r2, r3}\n\t"
+                     "mov lr, r3\n\t"
+                     "mov r0, sp\n\t"
+                     "ldr r1, =stack_painted_to\n\t"
+                     "str r0, [r1]\n\t"
+                     "ldr r1, =__stack_limit\n\t"
+                     "ldr r2, =" STACK_PATTERN_TEXT "\n"
+                     "1:\n\t"
+                     "cmp r1, r0\n\t"
+                     "bhs 2f\n\t"
+                     "stmia r1!, {r2}\n\t"
+                     "b 1b\n"
+                     "2:\n\t"
+                     "bx lr\n\t"
+                     ".ltorg");
+}
+
+uint32_t port_stack_used(void)
+{
+    return bytes_between(lowest_used(), stack_painted_to);
+}
+
+uint32_t port_stack_peak(void)
+{
+    uint32_t peak = 0U;
+
+    if (stack_painted_to != NULL) {
+        peak = bytes_between(lowest_used(), __stack_top);
+    }
+    return (peak > stack_peak) ? peak : stack_peak;
+}
+
+uint32_t port_stack_size(void)
+{
+    return bytes_between(__stack_limit, __stack_top);
+}
+
+void SysTick_Handler(void)
+{
+    tick_wraps++;
+}
+
+void port_ticks_start(void)
+{
+    SYST_CSR = 0U;
+    tick_wraps = 0U;
+    SYST_RVR = SYST_RELOAD;
+    SYST_CVR = 0U;
+    SYST_CSR = SYST_ENABLE_INTERRUPT_CORE_CLOCK;
+    /* The counter stays 0 until its first reload. */
+    while (SYST_CVR == 0U) {
+    }
+    ticks_running = 1U;
+}
+
+uint64_t port_ticks(void)
+{
+    uint32_t wraps;
+    uint32_t value;
+    uint32_t pending;
+
+    if (ticks_running == 0U) {
+        return 0U;
+    }
+    do {
+        wraps = tick_wraps;
+        value = SYST_CVR;
+        pending = SCB_ICSR & ICSR_PENDSTSET;
+    } while (wraps != tick_wraps);
+    if ((pending != 0U) && (value > (SYST_RELOAD / 2U))) {
+        wraps++; /* reloaded, its interrupt not yet taken */
+    }
+    return ((uint64_t)wraps << 24) + (SYST_RELOAD - value);
+}

@@ -1,0 +1,233 @@
+"""Boards: one YAML file each, checked against ``boards/board.schema.json`` and turned into a :class:`Board`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from .errors import TargetError
+from .resources import resource_dir
+from .target import Target
+
+Role = Literal["flash", "weights", "ram"]
+
+DEFAULT_STACK = 4096
+_UNITS = {"K": 1024, "M": 1024 * 1024}
+
+
+@dataclass(frozen=True)
+class Memory:
+    """An address range: ``origin`` and ``size`` in bytes, ``access`` one of rx, rw, rwx."""
+
+    name: str
+    origin: int
+    size: int
+    access: str
+
+    @property
+    def end(self) -> int:
+        """The address after the last byte."""
+        return self.origin + self.size
+
+    def contains(self, address: int, size: int = 1) -> bool:
+        """Whether ``size`` bytes from ``address`` lie inside."""
+        return self.origin <= address and address + size <= self.end
+
+
+@dataclass(frozen=True)
+class Emulator:
+    """The QEMU machine that stands in for a board.
+
+    ``clock_hz`` is its SysTick's clock, ``icount_shift`` the ``-icount`` shift that gives SysTick about one tick an
+    instruction. ``memories`` are the machine's own when they differ from the board's, ``roles`` which of them the image
+    uses when that differs too.
+    """
+
+    machine: str
+    clock_hz: int
+    icount_shift: int
+    arguments: tuple[str, ...] = ()
+    memories: tuple[Memory, ...] = ()
+    roles: dict[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class Board:
+    """A board the project can build for; :data:`HOST` is the portable C build on this computer (no memories).
+
+    ``roles`` maps flash, weights and ram to names in ``memories``; ``stack_size`` is the stack's reserve in bytes.
+    """
+
+    name: str
+    title: str
+    target: Target
+    clock_hz: int
+    memories: tuple[Memory, ...] = ()
+    roles: dict[str, str] = field(default_factory=dict, hash=False)
+    stack_size: int = DEFAULT_STACK
+    emulator: Emulator | None = None
+
+    @property
+    def is_host(self) -> bool:
+        """Whether this is the host build."""
+        return self.target.cpu == "host"
+
+    @property
+    def flash(self) -> Memory:
+        """Where vectors, code and constants go on the device."""
+        return self.memory("flash")
+
+    @property
+    def weights(self) -> Memory:
+        """Where the weights go on the device: the flash unless the board file says otherwise."""
+        return self.memory("weights")
+
+    @property
+    def ram(self) -> Memory:
+        """Where data, arena and stack go on the device."""
+        return self.memory("ram")
+
+    def memory(self, role: Role, *, emulated: bool = False) -> Memory:
+        """The memory an image uses for ``role``; ``emulated`` gives the address the QEMU machine has for it.
+
+        An emulated memory never counts as larger than the device's: an image that runs in QEMU fits the chip.
+        """
+        mine = _by_role(self.memories, self.roles, role, self.name)
+        if not emulated or self.emulator is None or not self.emulator.memories:
+            return mine
+        other = _by_role(self.emulator.memories, {**self.roles, **self.emulator.roles}, role, self.name)
+        return replace(other, size=min(other.size, mine.size))
+
+
+HOST = Board(name="host", title="This computer (portable C)", target=Target("host"), clock_hz=0)
+
+
+def list_boards() -> list[str]:
+    """Names of the boards that come with the project, sorted; ``host`` is not among them."""
+    return sorted(path.stem for path in resource_dir("boards").glob("*.yaml"))
+
+
+def load_board(name_or_path: str | Path) -> Board:
+    """The board of that name, or of that YAML file. ``host`` gives :data:`HOST`.
+
+    Raises :class:`TargetError` naming the file and the key when a board is unknown or its file is wrong.
+    """
+    text = str(name_or_path)
+    if text == "host":
+        return HOST
+    if isinstance(name_or_path, Path) or "/" in text or "\\" in text or text.endswith((".yaml", ".yml")):
+        path = Path(name_or_path)
+        if not path.is_file():
+            raise TargetError(f"board file '{text}' does not exist")
+    else:
+        path = resource_dir("boards") / f"{text}.yaml"
+        if not path.is_file():
+            raise TargetError(
+                f"unknown board '{text}'",
+                hint="one of: host, " + ", ".join(list_boards()) + "; or the path of a board file",
+            )
+    return _from_dict(_read(path), path)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    # Neither is needed for the host board, and a null build asks for no other.
+    import jsonschema
+    import yaml
+
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise TargetError(f"cannot read board file {path}", why=" ".join(str(error).split())) from error
+    schema = json.loads((resource_dir("boards") / "board.schema.json").read_text(encoding="utf-8"))
+    problem = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(data))
+    if problem is not None:
+        raise TargetError(f"{path}: {problem.json_path.removeprefix('$').lstrip('.') or 'file'}: {problem.message}")
+    assert isinstance(data, dict)
+    return data
+
+
+def _from_dict(data: dict[str, Any], path: Path) -> Board:
+    try:
+        target = Target.for_cpu(data["cpu"])
+    except TargetError as error:
+        raise TargetError(f"{path}: cpu: {error.message}", hint=error.hint) from error
+    image = dict(data["image"])
+    board = Board(
+        name=data["name"],
+        title=data["title"],
+        target=replace(target, **data.get("features", {})),
+        clock_hz=data["clock_hz"],
+        memories=_memories(data["memories"], path, "memories"),
+        stack_size=_bytes(image.pop("stack", DEFAULT_STACK)),
+        roles=image,
+        emulator=_emulator(data["emulator"], path) if "emulator" in data else None,
+    )
+    _check_roles(board, path)
+    return board
+
+
+def _emulator(data: dict[str, Any], path: Path) -> Emulator:
+    return Emulator(
+        machine=data["machine"],
+        clock_hz=data["clock_hz"],
+        icount_shift=data["icount_shift"],
+        arguments=tuple(data.get("arguments", ())),
+        memories=_memories(data.get("memories", []), path, "emulator.memories"),
+        roles=dict(data.get("image", {})),
+    )
+
+
+def _check_roles(board: Board, path: Path) -> None:
+    """Name every role that points at a memory that is not there, or that cannot do the job."""
+    for emulated in (False, True):
+        for role in ("flash", "ram"):
+            key = f"{'emulator.' if emulated else ''}image.{role}"
+            try:
+                memory = board.memory(role, emulated=emulated)
+            except TargetError as error:
+                raise TargetError(f"{path}: {key}: {error.message}", hint=error.hint) from error
+            wanted = "x" if role == "flash" else "w"
+            if wanted not in memory.access:
+                raise TargetError(f"{path}: {key}: memory '{memory.name}' is '{memory.access}', without '{wanted}'")
+        try:
+            board.memory("weights", emulated=emulated)
+        except TargetError as error:
+            raise TargetError(f"{path}: image.weights: {error.message}", hint=error.hint) from error
+    if board.stack_size >= board.ram.size:
+        raise TargetError(f"{path}: image.stack: {board.stack_size} bytes do not fit {board.ram.name}")
+
+
+def _memories(entries: list[dict[str, Any]], path: Path, key: str) -> tuple[Memory, ...]:
+    memories = tuple(Memory(e["name"], e["origin"], _bytes(e["size"]), e["access"]) for e in entries)
+    for index, problem in _overlaps(memories):
+        raise TargetError(f"{path}: {key}[{index}]: {problem}")
+    return memories
+
+
+def _overlaps(memories: tuple[Memory, ...]) -> Iterator[tuple[int, str]]:
+    for index, memory in enumerate(memories):
+        if memory.end > 1 << 32:
+            yield index, f"'{memory.name}' ends beyond the 32-bit address space"
+        for other in memories[:index]:
+            if other.name == memory.name:
+                yield index, f"a second memory named '{memory.name}'"
+            if other.origin < memory.end and memory.origin < other.end:
+                yield index, f"'{memory.name}' overlaps '{other.name}'"
+
+
+def _by_role(memories: tuple[Memory, ...], roles: dict[str, str], role: str, board: str) -> Memory:
+    name = roles.get(role, roles.get("flash", "") if role == "weights" else "")
+    for memory in memories:
+        if memory.name == name:
+            return memory
+    raise TargetError(
+        f"board '{board}' has no memory '{name}' for {role}",
+        hint="one of: " + ", ".join(memory.name for memory in memories) if memories else "",
+    )
+
+
+def _bytes(size: int | str) -> int:
+    return size if isinstance(size, int) else int(size[:-1]) * _UNITS[size[-1]]

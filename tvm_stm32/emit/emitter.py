@@ -1,0 +1,130 @@
+"""Writes a network's files: ``NAME.c/.h``, ``NAME_data.c/.h``, ``NAME_report.json/.txt``.
+
+What depends on the values of weights is in ``NAME_data.c`` alone, so retraining recompiles one file.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+
+from .. import __version__
+from ..files import write_atomically
+from ..library import Argument, Call, Library
+from ..model import TensorInfo
+from .literals import CTYPES, float_literal, initialiser
+from .names import comment_text, string_literal
+from .report import report, report_text
+
+OUTPUT_SUFFIXES = (".c", ".h", "_data.c", "_data.h", "_report.json", "_report.txt")
+
+_DTYPES = {
+    "int8": "INT8",
+    "uint8": "UINT8",
+    "int16": "INT16",
+    "uint16": "UINT16",
+    "int32": "INT32",
+    "uint32": "UINT32",
+    "int64": "INT64",
+    "uint64": "UINT64",
+    "float32": "FLOAT32",
+    "float64": "FLOAT64",
+    "bool": "BOOL",
+}
+
+
+def emit(library: Library, folder: Path) -> list[Path]:
+    """Write all files of ``library`` into ``folder`` (made if absent), each whole or not at all. Returns their paths."""
+    texts = render(library)
+    folder.mkdir(parents=True, exist_ok=True)
+    return write_atomically({folder / f"{library.name}{suffix}": text for suffix, text in texts.items()})
+
+
+def render(library: Library) -> dict[str, str]:
+    """The text of each file by its suffix."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("tvm_stm32.emit"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(comment=comment_text, string=string_literal)
+    facts = report(library)
+    values: dict[str, Any] = {
+        "library": library,
+        "name": library.name,
+        "upper": library.name.upper(),
+        "version": __version__,
+        "settings": " ".join(f"{key}={value}" for key, value in sorted(library.settings.items())),
+        "inputs": [_tensor(library, *pair) for pair in zip(library.inputs, library.input_tensors, strict=True)],
+        "outputs": [_tensor(library, *pair) for pair in zip(library.outputs, library.output_tensors, strict=True)],
+        "constants": [
+            {
+                "name": constant.name,
+                "ctype": CTYPES[str(constant.data.dtype)],
+                "count": max(1, constant.data.size),
+                "data": constant.data,
+            }
+            for constant in library.constants.values()
+        ],
+        "initialiser": initialiser,
+        "calls": [_call(library, call, facts) for call in library.calls],
+        "headers": sorted({header for kernel in library.kernels.values() for header in kernel.headers}),
+        "macs": min(library.macs, 0xFFFFFFFF),
+    }
+    texts = {
+        suffix: environment.get_template(template).render(values)
+        for suffix, template in (
+            (".c", "network.c.j2"),
+            (".h", "network.h.j2"),
+            ("_data.c", "network_data.c.j2"),
+            ("_data.h", "network_data.h.j2"),
+        )
+    }
+    texts["_report.json"] = json.dumps(facts, indent=2) + "\n"
+    texts["_report.txt"] = report_text(facts)
+    return texts
+
+
+def _tensor(library: Library, info: TensorInfo, tensor: str) -> dict[str, Any]:
+    shape = list(info.shape) or [1]
+    quantization = info.quantization
+    return {
+        "name": info.name,
+        "shape": shape,
+        "ndim": len(info.shape),
+        "size": library.tensors[tensor].size,
+        "elements": int(np.prod(shape)),
+        "offset": library.tensors[tensor].offset,
+        "dtype": _DTYPES[info.dtype],
+        "quantization": quantization,
+        "scales": ", ".join(float_literal(scale) for scale in quantization.scale) if quantization else "",
+        "zero_points": ", ".join(str(z) for z in quantization.zero_point) if quantization else "",
+    }
+
+
+def _call(library: Library, call: Call, facts: dict[str, Any]) -> dict[str, Any]:
+    row = facts["operators"][library.calls.index(call)]
+    return {
+        "row": row,
+        "kernel": call.kernel,
+        "arguments": [_argument(library, call, argument) for argument in call.arguments],
+    }
+
+
+def _argument(library: Library, call: Call, argument: Argument) -> str:
+    if argument.kind == "constant":
+        return argument.name
+    offset = call.workspace_offset if argument.kind == "workspace" else library.tensors[argument.name].offset
+    qualifier = "" if argument.kind == "workspace" or argument.name in call.outputs else "const "
+    address = f"(arena + {offset})"
+    if argument.ctype == "uint8_t" and not qualifier:
+        return address[1:-1]
+    if argument.ctype in ("int8_t", "uint8_t"):
+        return f"({qualifier}{argument.ctype} *){address}"
+    return f"({qualifier}{argument.ctype} *)({qualifier}void *){address}"

@@ -1,0 +1,49 @@
+"""C names from the user's names."""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import ModelError
+
+_RESERVED = frozenset(
+    """auto break case char const continue default do double else enum extern float for goto if inline int long
+    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+    alignas alignof and asm atomic bool catch class complex constexpr delete export false friend generic main mutable
+    namespace new not noreturn nullptr operator or private protected public template this thread throw true try
+    typeid typename using virtual xor errno stdin stdout stderr""".split()
+)
+
+
+def network_name(text: str) -> str:
+    """The C prefix of a network: lower case, every run of other characters one ``_``; never a keyword or ``ai``.
+
+    Raises :class:`ModelError` when nothing usable is left.
+    """
+    name = re.sub("[^0-9a-z]+", "_", text.lower()).strip("_")
+    if not name:
+        raise ModelError(f"no C name can be made from '{text}'", hint="give one with --name")
+    if name[0].isdigit() or name in _RESERVED or name == "ai":
+        name = f"net_{name}"
+    return name
+
+
+def comment_text(text: str) -> str:
+    """Text that is safe inside a C block comment, printable ASCII, at most about a line long."""
+    clean = "".join(c if " " <= c <= "~" else "?" for c in text).replace("*/", "* /").replace("/*", "/ *")
+    clean = clean.replace("??", "? ?")
+    return clean if len(clean) <= 90 else f"{clean[:43]}...{clean[-44:]}"
+
+
+def string_literal(text: str) -> str:
+    """A C string literal of UTF-8 text."""
+    out = []
+    for byte in text.encode():
+        char = chr(byte)
+        if char in '"\\' or char == "?":
+            out.append("\\" + char)
+        elif " " <= char <= "~":
+            out.append(char)
+        else:
+            out.append(f"\\{byte:03o}")
+    return '"' + "".join(out) + '"'

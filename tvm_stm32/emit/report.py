@@ -1,0 +1,116 @@
+"""The report of a network: what each operator costs, before any C compiler runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import __version__
+from ..library import Library
+from ..memory.lifetimes import lifetimes
+
+
+def report(library: Library) -> dict[str, Any]:
+    """Facts for ``NAME_report.json``: sizes in bytes, operators in execution order."""
+    buffers = lifetimes(library)
+    live = [sum(b.size for b in buffers if b.first <= step <= b.last) for step in range(len(library.calls))]
+    return {
+        "tool": f"tvm-stm32 {__version__}",
+        "network": library.name,
+        "model": {
+            "file": library.provenance.file_name,
+            "sha256": library.provenance.sha256,
+            "format": library.provenance.source_format,
+        },
+        "settings": dict(sorted(library.settings.items())),
+        "inputs": [_tensor(info) for info in library.inputs],
+        "outputs": [_tensor(info) for info in library.outputs],
+        "macs": library.macs,
+        "constants_bytes": library.constant_bytes,
+        "arena_bytes": library.arena_size,
+        "peak_live_bytes": max(live, default=0),
+        "float_operators": library.float_operators,
+        "libm": sorted({name for kernel in library.kernels.values() for name in kernel.libm}),
+        "notes": library.notes,
+        "operators": [
+            {
+                "index": index,
+                "operator": call.operator,
+                "node": call.node,
+                "kernel": call.kernel,
+                "detail": call.detail,
+                "inputs": [_place(library, name) for name in call.inputs],
+                "outputs": [_place(library, name) for name in call.outputs],
+                "macs": call.macs,
+                "live_bytes": live[index],
+                "workspace_bytes": call.workspace,
+                "constants_bytes": sum(
+                    library.constants[a.name].data.nbytes for a in call.arguments if a.kind == "constant"
+                ),
+            }
+            for index, call in enumerate(library.calls)
+        ],
+    }
+
+
+def _tensor(info: Any) -> dict[str, Any]:
+    quantization = info.quantization
+    return {
+        "name": info.name,
+        "shape": list(info.shape),
+        "dtype": info.dtype,
+        "scale": list(quantization.scale) if quantization else None,
+        "zero_point": list(quantization.zero_point) if quantization else None,
+    }
+
+
+def _place(library: Library, name: str) -> dict[str, Any]:
+    tensor = library.tensors[name]
+    return {"name": name, "shape": list(tensor.shape), "dtype": tensor.dtype, "offset": tensor.offset}
+
+
+def shape_text(shape: list[int]) -> str:
+    """``1x49x10x1``, or ``scalar``."""
+    return "x".join(str(extent) for extent in shape) or "scalar"
+
+
+def report_text(facts: dict[str, Any]) -> str:
+    """The report as text for people."""
+    lines = [
+        f"{facts['network']}: {facts['model']['file']} ({facts['model']['format']}), {facts['tool']}",
+        "",
+        *(_tensor_line("input", tensor) for tensor in facts["inputs"]),
+        *(_tensor_line("output", tensor) for tensor in facts["outputs"]),
+        "",
+        f"{'#':>3}  {'operator':<20} {'output':<16} {'MACs':>11} {'weights':>9} {'RAM':>8}  node",
+    ]
+    for row in facts["operators"]:
+        output = row["outputs"][0]
+        lines.append(
+            f"{row['index']:>3}  {row['operator'][:20]:<20} {shape_text(output['shape']):<16} {row['macs']:>11,}"
+            f" {row['constants_bytes']:>9,} {row['live_bytes']:>8,}  {_short(row['node'])}"
+        )
+    lines += [
+        "",
+        f"multiply-accumulates  {facts['macs']:,}",
+        f"weights and tables    {facts['constants_bytes']:,} bytes of flash",
+        f"arena                 {facts['arena_bytes']:,} bytes of RAM, inputs and outputs included"
+        f" (peak in use {facts['peak_live_bytes']:,})",
+    ]
+    if facts["float_operators"]:
+        lines += ["", "operators in floating point:", *(f"  {text}" for text in facts["float_operators"])]
+    if facts["notes"]:
+        lines += ["", *facts["notes"]]
+    return "\n".join(lines) + "\n"
+
+
+def _tensor_line(kind: str, tensor: dict[str, Any]) -> str:
+    line = f"{kind:<7} {tensor['name']}  {shape_text(tensor['shape'])} {tensor['dtype']}"
+    if tensor["scale"]:
+        line += f"  scale {tensor['scale'][0]:.9g} zero point {tensor['zero_point'][0]}"
+        if len(tensor["scale"]) > 1:
+            line += f" (and {len(tensor['scale']) - 1} more)"
+    return line
+
+
+def _short(node: str) -> str:
+    return node if len(node) <= 48 else f"...{node[-45:]}"

@@ -1,0 +1,185 @@
+"""One application of an operator, as the operator functions see it, and the registry of those functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from tvm import relax
+
+from ...errors import ModelError, UnsupportedOperatorError
+from ...graph import dialect
+from ...model import Quantization
+from .attributes import Attributes
+from .source import Source
+from .values import MAX_ELEMENTS, Constant, Tensor, Value, describe, elements
+
+OperatorFunction = Callable[["Application"], Value]
+OPERATORS: dict[str, OperatorFunction] = {}
+"""Relay operator name -> translation."""
+
+DTYPES = frozenset(
+    ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"]
+)
+
+
+def operator(*names: str) -> Callable[[OperatorFunction], OperatorFunction]:
+    """Register a function as the translation of the named Relay operators."""
+
+    def register(function: OperatorFunction) -> OperatorFunction:
+        for name in names:
+            OPERATORS[name] = function
+        return function
+
+    return register
+
+
+class Emitter:
+    """Adds operators to the function being built and keeps what is learned on the way."""
+
+    def __init__(self, source: Source, builder: relax.BlockBuilder) -> None:
+        self.source = source
+        self.builder = builder
+        self.integer = False
+        self.input_quantization: dict[str, Quantization] = {}
+        self.missing: dict[str, None] = {}
+        self.notes: list[str] = []
+        self.emitted = 0
+        self._counts: dict[str, int] = {}
+
+    def hint(self, operator_name: str, span: str) -> str:
+        """A variable's name: the first tensor name of the span, else operator and running number (``conv2d_3``)."""
+        name = re.sub(r"[^A-Za-z0-9]+", "_", span.split(";")[0]).strip("_")
+        if name:
+            return name if name[0].isalpha() else f"v_{name}"
+        stem = operator_name.rsplit(".", 1)[-1]
+        number = self._counts.get(stem, 0)
+        self._counts[stem] = number + 1
+        return f"{stem}_{number}"
+
+
+class Application:
+    """An operator applied to arguments; everything an operator function needs.
+
+    Readers of arguments raise ``ModelError`` naming operator and place when the argument is of the wrong kind.
+    """
+
+    def __init__(
+        self, emitter: Emitter, name: str, args: Sequence[Value], attrs: Attributes, at: int, span: str
+    ) -> None:
+        self.emitter = emitter
+        self.name = name
+        self.args = args
+        self.attrs = attrs
+        self.at = at
+        self.span = span
+
+    def fail(self, message: str, *, why: str = "", hint: str = "") -> ModelError:
+        """An error about this application."""
+        return self.emitter.source.error(self.at, f"{self.name}: {message}", why=why, hint=hint)
+
+    def unsupported(self, message: str, *, hint: str = "") -> ModelError:
+        """An error about a variant of this operator that is not covered."""
+        return self.emitter.source.error(
+            self.at, f"{self.name}: {message}", hint=hint, kind=UnsupportedOperatorError
+        )
+
+    def expect_args(self, least: int, most: int | None = None) -> None:
+        """Check the number of arguments."""
+        most = least if most is None else most
+        if not least <= len(self.args) <= most:
+            wanted = str(least) if least == most else f"{least} to {most}"
+            raise self.fail(f"{len(self.args)} arguments where {wanted} should be")
+
+    def tensor(self, index: int) -> Tensor | Constant:
+        """Argument ``index``, any tensor."""
+        if index >= len(self.args):
+            raise self.fail(f"argument {index + 1} is missing")
+        value = self.args[index]
+        if not isinstance(value, Tensor | Constant):
+            raise self.fail(f"argument {index + 1} is {describe(value)}, not a tensor")
+        return value
+
+    def expr(self, index: int) -> relax.Expr:
+        """The Relax expression of argument ``index``."""
+        return self.tensor(index).expr
+
+    def tensors(self, index: int) -> list[Tensor | Constant]:
+        """The fields of argument ``index``, a tuple of at least one tensor."""
+        value = self.args[index] if index < len(self.args) else ()
+        if not isinstance(value, tuple) or not value:
+            raise self.fail(f"argument {index + 1} is not a tuple of tensors")
+        fields = [field for field in value if isinstance(field, Tensor | Constant)]
+        if len(fields) != len(value):
+            raise self.fail(f"argument {index + 1} has fields that are no tensors")
+        return fields
+
+    def parameter(self, index: int) -> Tensor | Constant:
+        """Argument ``index`` that is a weight: an input there is noted as a parameter without a value."""
+        value = self.tensor(index)
+        if isinstance(value, Tensor) and value.origin:
+            self.emitter.missing[value.origin] = None
+        return value
+
+    def constant(self, index: int) -> np.ndarray:
+        """The array of argument ``index``, which must be known now."""
+        value = self.parameter(index)
+        if not isinstance(value, Constant):
+            raise self.fail(
+                f"argument {index + 1} is computed by the model",
+                why="it must be a constant, code is generated for its value",
+            )
+        return value.array
+
+    def scalar(self, index: int) -> float | int:
+        """The single element of constant argument ``index``."""
+        array = self.constant(index)
+        if array.size != 1:
+            raise self.fail(f"argument {index + 1} has {array.size} elements where one should be")
+        return array.reshape(-1)[0].item()  # type: ignore[no-any-return]
+
+    def axis(self, axis: int, rank: int) -> int:
+        """``axis`` as a non-negative number; raises when a tensor of ``rank`` lacks it."""
+        if not -rank <= axis < rank:
+            raise self.fail(f"axis {axis} of a tensor with {rank} dimensions")
+        return axis % rank
+
+    def emit(self, expr: relax.Expr) -> Tensor:
+        """Add ``expr``, whose result is one tensor."""
+        value = self.emit_any(expr)
+        if not isinstance(value, Tensor):
+            raise self.fail("the result is no tensor")
+        return value
+
+    def emit_any(self, expr: relax.Expr) -> Tensor | tuple[Tensor, ...]:
+        """Add ``expr``; a tuple result comes back as the tuple of its fields."""
+        variable = self.emitter.builder.emit(expr, name_hint=self.emitter.hint(self.name, self.span))
+        self.emitter.emitted += 1
+        type_ = variable.ty
+        if isinstance(type_, relax.TupleType):
+            return tuple(self.emit(relax.TupleGetItem(variable, index)) for index in range(len(type_.fields)))
+        if not isinstance(type_, relax.TensorType) or not isinstance(type_.shape, relax.ShapeExpr):
+            raise self.fail("the shape of the result is not static")
+        if not all(hasattr(extent, "value") for extent in type_.shape):
+            raise self.fail("the shape of the result is not static")
+        shape = tuple(int(extent) for extent in type_.shape)
+        if any(extent < 0 for extent in shape) or elements(shape) > MAX_ELEMENTS:
+            raise self.fail(f"the result has shape {shape}", why=f"at most {MAX_ELEMENTS} elements are possible")
+        return Tensor(variable, shape, str(type_.dtype))
+
+    def dialect(
+        self, name: str, args: Sequence[relax.Expr], shape: Sequence[int], dtype: str, **attributes: object
+    ) -> Tensor:
+        """Add a call of an integer operator of the dialect."""
+        self.emitter.integer = True
+        if any(extent < 0 for extent in shape) or elements(tuple(shape)) > MAX_ELEMENTS:
+            raise self.fail(f"the result has shape {tuple(shape)}")
+        return self.emit(dialect.call(name, args, shape, dtype, **attributes))
+
+    def dtype(self, key: str, default: str) -> str:
+        """A dtype attribute; empty means ``default``."""
+        dtype = self.attrs.text(key, default) or default
+        if dtype not in DTYPES:
+            raise self.fail(f"unsupported dtype {dtype!r}", why=f"the known ones are {', '.join(sorted(DTYPES))}")
+        return dtype

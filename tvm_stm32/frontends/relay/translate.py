@@ -1,0 +1,357 @@
+"""Translation of a Relay module to a Relax module: evaluates the functions, emitting operators into one dataflow block.
+
+Functions are inlined, tuples and projections disappear, ``if`` on a value becomes ``where``. Plain operators become the
+Relax operators of the same meaning. ``qnn`` operators become calls of the integer dialect, in which a scale is an int32
+multiplier M and a shift s (real = M * 2**(s - 31)), with these arguments and attributes:
+
+* ``qnn.conv2d``(data, weight): strides, padding (top, left, bottom, right), dilation, groups, data_layout, kernel_layout,
+  input_zero_point, kernel_zero_point, input_scale, kernel_scale (list). The weight keeps Relay's shape, that is
+  (KH, KW, C, multiplier) for a depthwise HWOI. Result int32 in data_layout.
+* ``qnn.dense``(data, weight[units, K]): input_zero_point, kernel_zero_point, input_scale, kernel_scale. Result int32.
+* ``qnn.requantize``(data, multiplier, shift): multiplier and shift are int32 constants of 1 or C elements along ``axis``;
+  input_zero_point, output_zero_point, rounding (``upward`` or ``tonearest``), input_scale, output_scale (informative).
+* ``qnn.quantize``(data) and ``qnn.dequantize``(data): scale, zero_point (lists of 1 or C), axis.
+* ``qnn.add`` and ``qnn.subtract``(lhs, rhs): lhs_multiplier, lhs_shift, lhs_zero_point, lhs_identity, the same of rhs,
+  output_zero_point. An operand whose ``identity`` is true is used as it is, any other one is requantized to int32 without
+  a clip. Result is the clipped (lhs' + rhs' - output_zero_point), or (lhs' - rhs' + output_zero_point).
+* ``qnn.mul``(lhs, rhs): lhs_zero_point, rhs_zero_point, multiplier, shift, output_zero_point.
+* ``qnn.concatenate``(tensors...): axis; multipliers, shifts, zero_points, identities (one each a tensor),
+  output_zero_point. Each tensor is requantized into its own dtype first, unless its identity is true.
+* ``qnn.batch_matmul``(lhs, rhs): lhs_zero_point, rhs_zero_point, transpose_a, transpose_b. Result int32.
+* ``qnn.table``(data, table): an 8-bit function; entry i of the 256 is the result for the i-th lowest input value.
+
+Every one also has out_shape and out_dtype. All roundings are ``upward`` (ties towards plus infinity) unless said.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import numpy as np
+from tvm import IRModule, relax
+
+from ...errors import ModelError, UnsupportedOperatorError
+from ...model import Numerics, TensorInfo
+from . import ast, binding, fold, operators
+from .attributes import Attributes
+from .metadata import Metadata
+from .operator import DTYPES, Application, Emitter
+from .source import Source
+from .values import MAX_ELEMENTS, Closure, Constant, OperatorValue, Scope, Tensor, Value, describe, elements
+
+_MAX_DEPTH = 180
+_MAX_APPLICATIONS = 1 << 17
+_REASONS = {
+    "match": "data types and match have no static form",
+    "ref": "reference cells are mutable state",
+    "ref_read": "reference cells are mutable state",
+    "ref_write": "reference cells are mutable state",
+    "external function": "its code is not in the file",
+}
+
+
+@dataclass
+class Translation:
+    """A Relax module and what is known about its ``main``."""
+
+    module: IRModule
+    inputs: list[TensorInfo]
+    outputs: list[TensorInfo]
+    numerics: Numerics
+    notes: list[str] = field(default_factory=list)
+
+
+def translate(
+    source: Source, module: ast.Module, metadata: Metadata, arrays: dict[str, np.ndarray], params_file: str = ""
+) -> Translation:
+    """Translate ``@main`` of ``module``, its parameters bound to ``arrays`` where they fit.
+
+    ``params_file`` is the file name ``arrays`` come from, for messages. Raises ``ModelError``.
+    """
+    main = _main(source, module)
+    bound, unused = binding.bind(source, main.parameters, arrays)
+    translator = _Translator(source, module, metadata)
+    if unused:
+        shown = ", ".join(unused[:8]) + (", ..." if len(unused) > 8 else "")
+        translator.emitter.notes.append(f"{len(unused)} values of {params_file} are not used: {shown}")
+    return translator.run(main, bound, params_file)
+
+
+def _main(source: Source, module: ast.Module) -> ast.Function:
+    if "main" in module.functions:
+        return module.functions["main"]
+    if len(module.functions) == 1:
+        return next(iter(module.functions.values()))
+    found = ", ".join(f"@{name}" for name in list(module.functions)[:8]) or "no function"
+    raise source.error(0, "the module has no @main", why=f"it defines {found}")
+
+
+class _Translator:
+    def __init__(self, source: Source, module: ast.Module, metadata: Metadata) -> None:
+        self._source = source
+        self._module = module
+        self._metadata = metadata
+        self._active: list[ast.Function] = []
+        self._depth = 0
+        self._applications = 0
+        self._constants: dict[tuple[str, int], Constant] = {}
+        self.emitter = Emitter(source, relax.BlockBuilder())
+
+    def run(self, main: ast.Function, bound: dict[str, np.ndarray], params_file: str) -> Translation:
+        scope = Scope()
+        inputs: list[tuple[ast.Parameter, Tensor]] = []
+        for parameter in main.parameters:
+            if parameter.name in bound:
+                scope.names[parameter.name] = Constant(bound[parameter.name], parameter.name)
+            else:
+                tensor = self._input(parameter)
+                inputs.append((parameter, tensor))
+                scope.names[parameter.name] = tensor
+        results, failure = self._build(main, scope, [tensor for _, tensor in inputs])
+        if self.emitter.missing:
+            raise binding.missing_error(self._source, main.at, list(self.emitter.missing), params_file) from failure
+        if failure is not None:
+            raise failure
+        return Translation(
+            self.emitter.builder.get(),
+            [self._input_info(parameter, tensor) for parameter, tensor in inputs],
+            self._output_infos(main, results),
+            "relay" if self.emitter.integer else "float",
+            self.emitter.notes,
+        )
+
+    def _build(
+        self, main: ast.Function, scope: Scope, inputs: list[Tensor]
+    ) -> tuple[list[Tensor | Constant], Exception | None]:
+        # A failure is handed out rather than raised through the builder, which would complain on stderr about blocks
+        # that were not finished.
+        builder = self.emitter.builder
+        results: list[Tensor | Constant] = []
+        failure: Exception | None = None
+        with builder.function("main", [tensor.expr for tensor in inputs]):
+            with builder.dataflow():
+                try:
+                    self._active.append(main)
+                    value = self._evaluate(main.body, scope)
+                    results = self._flatten(value, main.at)
+                except Exception as error:
+                    failure = error
+                exprs = [result.expr for result in results]
+                single = exprs[0] if len(exprs) == 1 else relax.Tuple(exprs)
+                output = builder.emit_output(single)
+            builder.emit_func_output(output)
+        return results, failure
+
+    def _input(self, parameter: ast.Parameter) -> Tensor:
+        type_ = parameter.type
+        if not isinstance(type_, ast.TensorType):
+            what = "no type" if type_ is None else "a tuple type" if isinstance(type_, ast.TupleType) else type_.what
+            raise self._source.error(parameter.at, f"input %{parameter.name} has {what}", why="inputs are tensors")
+        shape = []
+        for extent in type_.shape:
+            if not isinstance(extent, int):
+                raise self._source.error(
+                    type_.at,
+                    f"input %{parameter.name} has a dynamic shape",
+                    why="memory is planned when code is generated, so every extent must be known",
+                    hint="give the dimension a number in the text (Tensor[(1, ...)] for a batch of one)",
+                )
+            shape.append(extent)
+        if type_.dtype not in DTYPES:
+            raise self._source.error(type_.at, f"input %{parameter.name} has unsupported dtype {type_.dtype}")
+        if elements(tuple(shape)) > MAX_ELEMENTS:
+            raise self._source.error(type_.at, f"input %{parameter.name} has more than {MAX_ELEMENTS} elements")
+        name = re.sub(r"[^A-Za-z0-9_]", "_", parameter.name)
+        variable = relax.Var(name if name[:1].isalpha() else f"v_{name}", relax.TensorType(shape, type_.dtype))
+        return Tensor(variable, tuple(shape), type_.dtype, origin=parameter.name)
+
+    def _input_info(self, parameter: ast.Parameter, tensor: Tensor) -> TensorInfo:
+        quantization = self.emitter.input_quantization.get(parameter.name)
+        return TensorInfo(parameter.name, tensor.shape, tensor.dtype, quantization)
+
+    def _output_infos(self, main: ast.Function, results: list[Tensor | Constant]) -> list[TensorInfo]:
+        names = main.attrs.get("output_tensor_names")
+        given = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+        if len(given) != len(results) or len(set(given)) != len(given):
+            given = [f"output_{index}" for index in range(len(results))]
+        return [
+            TensorInfo(name, result.shape, result.dtype, result.quantization if isinstance(result, Tensor) else None)
+            for name, result in zip(given, results, strict=True)
+        ]
+
+    def _flatten(self, value: Value, at: int) -> list[Tensor | Constant]:
+        if isinstance(value, Tensor | Constant):
+            return [value]
+        if isinstance(value, tuple) and value:
+            return [tensor for item in value for tensor in self._flatten(item, at)]
+        raise self._source.error(at, f"the function returns {describe(value)}", why="outputs are tensors")
+
+    def _evaluate(self, expr: ast.Expr, scope: Scope) -> Value:
+        if self._depth >= _MAX_DEPTH:
+            raise self._source.error(expr.at, f"functions and expressions nest more than {_MAX_DEPTH} levels deep")
+        self._depth += 1
+        value = self._dispatch(expr, scope)
+        self._depth -= 1
+        return value
+
+    def _dispatch(self, expr: ast.Expr, scope: Scope) -> Value:
+        if isinstance(expr, ast.Call):
+            return self._call(expr, scope)
+        if isinstance(expr, ast.Local):
+            value = scope.find(expr.name)
+            if value is None:
+                raise self._source.error(expr.at, f"%{expr.name} is not defined here")
+            return value
+        if isinstance(expr, ast.Block):
+            inner = Scope(scope)
+            for statement in expr.statements:
+                value = self._evaluate(statement.value, inner)
+                if statement.name:
+                    inner.names[statement.name] = value
+            return self._evaluate(expr.value, inner)
+        if isinstance(expr, ast.Literal):
+            return Constant(expr.value)
+        if isinstance(expr, ast.Meta):
+            return self._constant(expr)
+        if isinstance(expr, ast.Tuple):
+            return tuple(self._evaluate(item, scope) for item in expr.fields)
+        if isinstance(expr, ast.Projection):
+            return self._project(expr, scope)
+        if isinstance(expr, ast.Function):
+            return Closure(expr, scope)
+        if isinstance(expr, ast.Global):
+            return self._global(expr)
+        if isinstance(expr, ast.If):
+            return self._if(expr, scope)
+        if isinstance(expr, ast.Chain):
+            return self._chain(expr, scope)
+        if isinstance(expr, ast.OperatorName):
+            if expr.name in self._module.constructors:
+                self._refuse(f"constructor {expr.name}", expr.at, _REASONS["match"])
+            return OperatorValue(expr.name)
+        self._refuse(expr.what, expr.at, _REASONS.get(expr.what, ""))
+
+    def _refuse(self, what: str, at: int, why: str) -> NoReturn:
+        raise self._source.error(at, f"{what} cannot be compiled", why=why)
+
+    def _constant(self, reference: ast.Meta) -> Constant:
+        key = (reference.key, reference.index)
+        if key not in self._constants:
+            array = self._metadata.constant(reference)
+            if array is None:
+                raise self._source.error(reference.at, f"meta[{reference.key}][{reference.index}] is no constant")
+            self._constants[key] = Constant(array)
+        return self._constants[key]
+
+    def _project(self, expr: ast.Projection, scope: Scope) -> Value:
+        value = self._evaluate(expr.value, scope)
+        if not isinstance(value, tuple):
+            raise self._source.error(expr.at, f"projection .{expr.index} of {describe(value)}")
+        if expr.index >= len(value):
+            raise self._source.error(expr.at, f"projection .{expr.index} of a tuple with {len(value)} fields")
+        return value[expr.index]
+
+    def _global(self, expr: ast.Global) -> Closure:
+        function = self._module.functions.get(expr.name)
+        if function is None:
+            raise self._source.error(expr.at, f"@{expr.name} is not defined")
+        return Closure(function, Scope())
+
+    def _chain(self, expr: ast.Chain, scope: Scope) -> Value:
+        value = self._evaluate(expr.first, scope)
+        for name, operand, at in expr.rest:
+            value = self._apply_operator(name, [value, self._evaluate(operand, scope)], {}, at, "")
+        return value
+
+    def _if(self, expr: ast.If, scope: Scope) -> Value:
+        condition = self._evaluate(expr.condition, scope)
+        if not isinstance(condition, Tensor | Constant) or condition.dtype != "bool" or elements(condition.shape) != 1:
+            raise self._source.error(expr.at, f"the condition is {describe(condition)}, not a single bool")
+        if isinstance(condition, Constant):
+            return self._evaluate(expr.then if condition.array.any() else expr.otherwise, scope)
+        then = self._evaluate(expr.then, scope)
+        otherwise = self._evaluate(expr.otherwise, scope)
+        self.emitter.notes.append(
+            f"line {self._source.position(expr.at)[0]}: both branches of an if are computed, its condition selects"
+        )
+        return self._select(condition, then, otherwise, expr.at)
+
+    def _select(self, condition: Tensor, then: Value, otherwise: Value, at: int) -> Value:
+        if isinstance(then, tuple) and isinstance(otherwise, tuple) and len(then) == len(otherwise):
+            pairs = zip(then, otherwise, strict=True)
+            return tuple(self._select(condition, one, other, at) for one, other in pairs)
+        if (
+            not isinstance(then, Tensor | Constant)
+            or not isinstance(otherwise, Tensor | Constant)
+            or (then.shape, then.dtype) != (otherwise.shape, otherwise.dtype)
+        ):
+            raise self._source.error(at, f"the branches are {describe(then)} and {describe(otherwise)}")
+        return self._apply_operator("where", [condition, then, otherwise], {}, at, "")
+
+    def _call(self, expr: ast.Call, scope: Scope) -> Value:
+        if isinstance(expr.callee, ast.OperatorName) and expr.callee.name not in self._module.constructors:
+            args, attrs = self._arguments(expr, scope)
+            return self._apply_operator(expr.callee.name, args, attrs, expr.at, expr.span)
+        callee = self._evaluate(expr.callee, scope)
+        args, attrs = self._arguments(expr, scope)
+        if isinstance(callee, OperatorValue):
+            return self._apply_operator(callee.name, args, attrs, expr.at, expr.span)
+        if not isinstance(callee, Closure):
+            raise self._source.error(expr.at, f"{describe(callee)} is called")
+        return self._apply_function(callee, args, expr.at)
+
+    def _arguments(self, expr: ast.Call, scope: Scope) -> tuple[list[Value], dict[str, ast.Attribute]]:
+        args, attrs = expr.args, expr.attrs
+        last = args[-1] if args else None
+        if isinstance(last, ast.Meta) and not attrs and (found := self._metadata.attributes(last)) is not None:
+            args, attrs = args[:-1], found
+        return [self._evaluate(arg, scope) for arg in args], attrs
+
+    def _count(self, at: int) -> None:
+        self._applications += 1
+        if self._applications > _MAX_APPLICATIONS:
+            raise self._source.error(at, f"inlining the functions gives more than {_MAX_APPLICATIONS} operators")
+
+    def _apply_function(self, closure: Closure, args: list[Value], at: int) -> Value:
+        function = closure.function
+        self._count(at)
+        if any(function is active for active in self._active):
+            self._refuse(f"recursion (@{function.name})" if function.name else "recursion", at, "a loop has no bound")
+        if isinstance(function.body, ast.Unsupported) and function.body.what == "external function":
+            self._refuse(f"@{function.name}", at, _REASONS["external function"])
+        if len(args) != len(function.parameters):
+            raise self._source.error(at, f"{len(args)} arguments for {len(function.parameters)} parameters")
+        scope = Scope(closure.scope)
+        for parameter, arg in zip(function.parameters, args, strict=True):
+            scope.names[parameter.name] = arg
+        self._active.append(function)
+        value = self._evaluate(function.body, scope)
+        self._active.pop()
+        return value
+
+    def _apply_operator(
+        self, name: str, args: list[Value], attrs: dict[str, ast.Attribute], at: int, span: str
+    ) -> Value:
+        self._count(at)
+        attributes = Attributes(self._source, self._metadata, name, at, attrs)
+        application = Application(self.emitter, name, args, attributes, at, span)
+        function = operators.find(name)
+        if function is None:
+            raise self._source.error(
+                at,
+                f"operator {name} is not supported",
+                hint="replace it by other operators before the module is saved",
+                kind=UnsupportedOperatorError,
+            )
+        try:
+            folded = fold.fold(application)
+            return function(application) if folded is None else folded
+        except ModelError:
+            raise
+        except (RuntimeError, ValueError, TypeError, IndexError, OverflowError) as error:
+            # Relax checks shapes and dtypes when a call is made; what it says belongs to this place of the file.
+            types = ", ".join(describe(arg) for arg in args)
+            said = [line for line in str(error).splitlines() if line.strip()]
+            raise application.fail(f"cannot be applied to {types}", why=said[-1].strip() if said else "") from error

@@ -1,0 +1,250 @@
+"""Lowering: plain Relax operators become ``call_tir`` of fused PrimFuncs.
+
+Calls of the project's own operators (``q.*``) and of other functions of the module pass through untouched. Operators
+that only give a tensor another shape become ``relax.reshape``, which callers turn into aliases: no kernel, no copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import ir, relax, te, topi
+
+from ..errors import UnsupportedOperatorError
+from .dialect import name_of
+
+_RESHAPES = frozenset({"relax.reshape", "relax.flatten", "relax.squeeze", "relax.expand_dims", "relax.nn.batch_flatten"})
+_IDENTITIES = frozenset({"relax.astype", "relax.broadcast_to", "relax.builtin.stop_lift_params"})
+_DTYPES = frozenset({"float32", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"})
+
+# Folded here when every argument is a constant: numpy rounds these exactly as the generated C would, and compiling a
+# function for each (what FoldConstant does) would take longer than the rest of the lowering together.
+_FOLDERS: dict[str, Callable[..., Any]] = {
+    "relax.add": np.add,
+    "relax.subtract": np.subtract,
+    "relax.multiply": np.multiply,
+    "relax.maximum": np.maximum,
+    "relax.minimum": np.minimum,
+    "relax.negative": np.negative,
+    "relax.sqrt": np.sqrt,
+    "relax.rsqrt": lambda x: np.float32(1) / np.sqrt(x),
+}
+
+
+def lower_to_tir(module: ir.IRModule) -> ir.IRModule:
+    """Turn every plain Relax operator of ``main`` into ``R.call_tir`` of a fused PrimFunc.
+
+    ``main`` comes back as one dataflow block whose bindings are ``call_tir``, ``relax.reshape`` (aliases), tuple
+    projections, and whatever was opaque before. Binding variables keep their names; a fused group bears that of its
+    last operator. Shapes must be static, element types integers, bool or float32. Raises
+    :class:`UnsupportedOperatorError` naming operator and variable.
+    """
+    module = relax.transform.DecomposeOpsForInference("main")(module)
+    module = _legalize(_simplify(module))
+    if _has_constant_calls(module["main"]):
+        module = _simplify(relax.transform.FoldConstant()(module))
+    passes = [
+        relax.transform.DeadCodeElimination(["main"]),
+        relax.transform.AnnotateTIROpPattern(),
+        relax.transform.FuseOps(),
+        relax.transform.FuseTIR(),
+        relax.transform.CanonicalizeBindings(),
+        relax.transform.DeadCodeElimination(["main"]),
+    ]
+    return tvm.transform.Sequential(passes)(module)
+
+
+def _bindings(function: relax.Function) -> Iterator[relax.VarBinding]:
+    for block in function.body.blocks:
+        for binding in block.bindings:
+            if isinstance(binding, relax.MatchCast) or isinstance(binding.value, relax.If):
+                raise UnsupportedOperatorError(
+                    f"'{binding.var.name}' depends on values that are only known while the model runs",
+                    why="memory and the order of operators are planned when the model is compiled",
+                    hint="export the model with fixed input shapes and without control flow",
+                )
+            yield binding
+
+
+def _shape(expr: relax.Expr) -> tuple[int, ...] | None:
+    """Static shape of a tensor expression; None when it is unknown or not a tensor."""
+    shape = getattr(expr.ty, "shape", None)
+    if not isinstance(shape, relax.ShapeExpr):
+        return None
+    if not all(isinstance(extent, tvm.tirx.IntImm) for extent in shape.values):
+        return None
+    return tuple(int(extent) for extent in shape.values)
+
+
+def _array(expr: relax.Expr) -> np.ndarray | None:
+    return np.asarray(expr.value.numpy()) if isinstance(expr, ir.GenericConst) else None
+
+
+def _simplify(module: ir.IRModule) -> ir.IRModule:
+    """Fold cheap operators on constants, make reshapes uniform and drop identities, in one pass over ``main``."""
+    main = module["main"]
+    rest = ir.IRModule({var: function for var, function in module.functions.items() if var.name_hint != "main"})
+    builder = relax.BlockBuilder(rest)
+    known: dict[relax.Var, relax.Expr] = {}
+
+    def resolve(expr: relax.Expr) -> relax.Expr:
+        if isinstance(expr, relax.Var):
+            return known.get(expr, expr)
+        if isinstance(expr, relax.Tuple):
+            return relax.Tuple([resolve(field) for field in expr.fields])
+        if isinstance(expr, relax.TupleGetItem):
+            source = resolve(expr.tuple_value)
+            if isinstance(source, relax.Tuple):
+                return source.fields[expr.index]
+            return relax.TupleGetItem(source, expr.index)
+        if isinstance(expr, relax.Call):
+            return relax.Call(expr.op, [resolve(arg) for arg in expr.args], expr.attrs, expr.ty_args, expr.span)
+        return expr
+
+    with builder.function("main", list(main.params), attrs=_plain_attributes(main)):
+        with builder.dataflow():
+            for binding in _bindings(main):
+                value = _simplify_call(builder.normalize(resolve(binding.value)))
+                if isinstance(value, relax.Var | relax.Tuple) or _array(value) is not None:
+                    known[binding.var] = value
+                else:
+                    known[binding.var] = builder.emit(value, binding.var.name)
+            output = builder.emit_output(resolve(main.body.body), "output")
+        builder.emit_func_output(output)
+    return builder.finalize()
+
+
+def _plain_attributes(function: relax.Function) -> dict[str, Any]:
+    # Front ends attach the weights once more as "params"; they are constants of the body already.
+    return {key: value for key, value in (function.attrs or {}).items() if key not in ("params", "global_symbol")}
+
+
+def _simplify_call(value: relax.Expr) -> relax.Expr:
+    """The value itself, a constant, or a ``relax.reshape`` in its place."""
+    name, shape = name_of(value), _shape(value)
+    if not name.startswith("relax.") or shape is None or not value.args:
+        return value
+    source = value.args[0]
+    if name == "relax.permute_dims" and _moves_unit_axes_only(value):
+        name = "relax.reshape"
+    if name in _IDENTITIES and _shape(source) == shape and source.ty.dtype == value.ty.dtype:
+        return source
+    arrays = [_array(argument) for argument in value.args if not isinstance(argument, relax.ShapeExpr)]
+    if all(array is not None for array in arrays):
+        return _fold(name, value, shape, arrays)
+    return relax.op.reshape(source, shape) if name in _RESHAPES else value
+
+
+def _fold(name: str, call: relax.Call, shape: tuple[int, ...], arrays: list[Any]) -> relax.Expr:
+    if name in _RESHAPES:
+        result = arrays[0].reshape(shape)
+    elif name == "relax.permute_dims":
+        axes = call.attrs.axes
+        result = np.transpose(arrays[0], None if axes is None else [int(axis) for axis in axes])
+    elif name in _FOLDERS and all(array.dtype == arrays[0].dtype for array in arrays):
+        with np.errstate(all="ignore"):
+            result = _FOLDERS[name](*arrays)
+    else:
+        return call
+    return relax.const(np.ascontiguousarray(result).reshape(shape), str(call.ty.dtype))
+
+
+def _moves_unit_axes_only(call: relax.Call) -> bool:
+    source = _shape(call.args[0])
+    if source is None:
+        return False
+    axes = call.attrs.axes
+    order = [int(axis) % len(source) for axis in axes] if axes is not None else list(range(len(source)))[::-1]
+    moved = [axis for axis in order if source[axis] != 1]
+    return moved == sorted(moved)
+
+
+def _legalize(module: ir.IRModule) -> ir.IRModule:
+    """Replace every plain operator except ``relax.reshape`` by ``call_tir``."""
+    for binding in _bindings(module["main"]):
+        _check_types(binding)
+    try:
+        module = _legalize_pass(module)
+    except Exception as error:
+        culprit = _first_failing(module)
+        if culprit is None:
+            raise
+        raise _unsupported(culprit, "no rule turns this variant into loops") from error
+    for binding in _bindings(module["main"]):
+        name = name_of(binding.value)
+        is_packed = isinstance(binding.value, relax.Call) and isinstance(binding.value.op, relax.ExternFunc)
+        if is_packed or (name.startswith("relax.") and name not in ("relax.call_tir", "relax.reshape")):
+            raise _unsupported(binding, "no rule turns this operator into loops")
+    return module
+
+
+def _legalize_pass(module: ir.IRModule) -> ir.IRModule:
+    rules = {"relax.cumsum": _scan(topi.cumsum), "relax.cumprod": _scan(topi.cumprod)}
+    return relax.transform.LegalizeOps(rules, ["relax.reshape"])(module)
+
+
+def _scan(function: Callable[..., te.Tensor]) -> Callable[[relax.BlockBuilder, relax.Call], relax.Expr]:
+    def rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        attrs = call.attrs
+        axis = None if attrs.axis is None else int(attrs.axis)
+        return builder.call_te(function, call.args[0], axis, str(call.ty.dtype), bool(attrs.exclusive))
+
+    return rule
+
+
+def _check_types(binding: relax.VarBinding) -> None:
+    """Plain operators work on static shapes and element types Cortex-M has instructions (or small routines) for."""
+    name = name_of(binding.value)
+    if not name.startswith("relax.") or name == "relax.call_tir":
+        return
+    types = list(binding.var.ty.fields) if isinstance(binding.var.ty, relax.TupleType) else [binding.var.ty]
+    for type_ in types:
+        if isinstance(type_, relax.TensorType) and str(type_.dtype) not in _DTYPES:
+            raise _unsupported(
+                binding,
+                f"its result has element type {type_.dtype}",
+                f"convert the model to float32 or integers (supported: {', '.join(sorted(_DTYPES))})",
+            )
+        if isinstance(type_, relax.TensorType) and _shape(relax.Var("result", type_)) is None:
+            raise _unsupported(
+                binding, "its result has no fixed shape", "export the model with fixed input shapes"
+            )
+
+
+def _first_failing(module: ir.IRModule) -> relax.VarBinding | None:
+    """The first binding of ``main`` that cannot be legalized on its own."""
+    for binding in _bindings(module["main"]):
+        if not name_of(binding.value).startswith("relax."):
+            continue
+        builder = relax.BlockBuilder()
+        variables = relax.analysis.free_vars(binding.value)
+        with builder.function("main", list(variables)), builder.dataflow():
+            output = builder.emit_output(binding.value)
+            builder.emit_func_output(output)
+        try:
+            _legalize_pass(builder.finalize())
+        except Exception:
+            return binding
+    return None
+
+
+def _unsupported(binding: relax.VarBinding, why: str, hint: str = "") -> UnsupportedOperatorError:
+    value = binding.value
+    name = name_of(value) or (str(value.op.global_symbol) if isinstance(value.op, relax.ExternFunc) else str(value.op))
+    return UnsupportedOperatorError(
+        f"operator '{name.removeprefix('relax.')}' of '{binding.var.name}' cannot be compiled",
+        why=why,
+        hint=hint or "replace the operator in the model, or give it to an external compiler",
+    )
+
+
+def _has_constant_calls(function: relax.Function) -> bool:
+    for binding in _bindings(function):
+        if name_of(binding.value) == "relax.call_tir":
+            arguments = list(binding.value.args[1].fields)
+            if arguments and all(_array(argument) is not None for argument in arguments):
+                return True
+    return False

@@ -1,0 +1,141 @@
+"""Local simplifications of the integer graph: clamps and pads move into their neighbours, transposes cancel."""
+
+from __future__ import annotations
+
+from tvm import relax
+
+from . import dialect
+from .qdq import Emit
+from .ssa import Function, dtype_of, normalized, shape_of
+
+# Operators whose result is clamped by attributes.
+_CLAMPED = {"q.conv2d", "q.dense", "q.add", "q.sub", "q.mul", "q.avg_pool2d"}
+# Operators that work element by element, whatever the axes mean.
+_ELEMENTWISE = {"q.table", "q.add", "q.sub", "q.mul"}
+
+
+class Peephole:
+    """Rewrites one binding at a time, in order; ``emit`` binds an extra value before it."""
+
+    def __init__(self, view: Function, emit: Emit) -> None:
+        self.view = view
+        self.emit = emit
+
+    def rewrite(self, value: relax.Expr) -> relax.Expr | None:
+        """The simpler value of a binding, or None to leave it."""
+        name = dialect.name_of(value)
+        if name == "relax.clip":
+            return self._clip(value)
+        if name == "q.conv2d":
+            return self._padded_convolution(value)
+        if name == "relax.permute_dims":
+            return self._transpose(value)
+        if name == "relax.nn.max_pool2d" and dtype_of(value) == "int8":
+            return self._max_pool(value)
+        if name in _ELEMENTWISE:
+            return self._hoist_transpose(value)
+        return None
+
+    def _clip(self, value: relax.Call) -> relax.Expr | None:
+        producer = self.view.match(value.args[0], *_CLAMPED)
+        bounds = [getattr(argument, "value", None) for argument in value.args[1:3]]
+        if dtype_of(value) != "int8" or not all(isinstance(bound, float | int) for bound in bounds):
+            return None
+        low, high = (max(-128, min(127, int(bound))) for bound in bounds)
+        if producer is None or self.view.uses.get(value.args[0], 0) != 1:
+            return value.args[0] if (low, high) == (-128, 127) else None
+        attrs = dialect.attributes(producer)
+        low, high = max(low, attrs["clamp_min"]), min(high, attrs["clamp_max"])
+        return _with(producer, producer.args, clamp_min=min(low, high), clamp_max=high)
+
+    def _padded_convolution(self, value: relax.Call) -> relax.Expr | None:
+        """A constant pad with the convolution's own zero point is padding of the convolution."""
+        pad = self.view.match(value.args[0], "relax.nn.pad")
+        if pad is None or str(pad.attrs.pad_mode) != "constant":
+            return None
+        attrs = dialect.attributes(value)
+        width = [int(w) for w in pad.attrs.pad_width]
+        fill = _scalar(pad.args[1]) if len(pad.args) > 1 else getattr(pad.attrs, "pad_value", None)
+        if len(width) != 8 or any(width[:2]) or any(width[6:]) or fill is None:
+            return None
+        if int(fill) != attrs["input_zero_point"] or min(width) < 0:
+            return None
+        top, left, bottom, right = attrs["padding"]
+        padding = [top + width[2], left + width[4], bottom + width[3], right + width[5]]
+        return _with(value, [pad.args[0], *value.args[1:]], padding=padding)
+
+    def _max_pool(self, value: relax.Call) -> relax.Expr | None:
+        attrs = value.attrs
+        if any(int(d) != 1 for d in attrs.dilation):
+            return None
+        source, layout = value.args[0], str(attrs.layout)
+        if layout not in ("NHWC", "NCHW"):
+            return None
+        shape = shape_of(value)
+        if layout == "NCHW":
+            source = self.emit(relax.op.permute_dims(source, [0, 2, 3, 1]))
+            shape = (shape[0], shape[2], shape[3], shape[1])
+        result = dialect.call(
+            "q.max_pool2d",
+            [source],
+            shape,
+            "int8",
+            pool=[int(extent) for extent in attrs.pool_size],
+            strides=[int(stride) for stride in attrs.strides],
+            padding=[int(p) for p in attrs.padding],
+        )
+        return relax.op.permute_dims(self.emit(result), [0, 3, 1, 2]) if layout == "NCHW" else result
+
+    def _transpose(self, value: relax.Call) -> relax.Expr | None:
+        axes = _axes(value)
+        shape = shape_of(value.args[0])
+        if [axis for axis in axes if shape[axis] != 1] == sorted(axis for axis in axes if shape[axis] != 1):
+            # Only extents of 1 move: the memory order stays.
+            same = axes == list(range(len(axes)))
+            return value.args[0] if same else relax.op.reshape(value.args[0], shape_of(value))
+        inner = self.view.match(value.args[0], "relax.permute_dims")
+        if inner is None:
+            return None
+        combined = [_axes(inner)[axis] for axis in axes]
+        if combined == list(range(len(combined))):
+            return inner.args[0]
+        return relax.op.permute_dims(inner.args[0], combined)
+
+    def _hoist_transpose(self, value: relax.Call) -> relax.Expr | None:
+        """elementwise(transpose(a), ..) becomes transpose(elementwise(a, ..))."""
+        if any(shape_of(argument) != shape_of(value) for argument in _data_arguments(value)):
+            return None
+        inner = [self.view.match(argument, "relax.permute_dims") for argument in _data_arguments(value)]
+        if any(call is None for call in inner):
+            return None
+        axes = _axes(inner[0])
+        if any(_axes(call) != axes for call in inner):
+            return None
+        arguments = [call.args[0] for call in inner] + list(value.args[len(inner) :])
+        result = _with(value, arguments, out_shape=list(shape_of(inner[0].args[0])))
+        return relax.op.permute_dims(self.emit(result), axes)
+
+
+def _data_arguments(value: relax.Call) -> list[relax.Expr]:
+    return list(value.args[:1] if dialect.name_of(value) == "q.table" else value.args[:2])
+
+
+def _axes(call: relax.Call) -> list[int]:
+    rank = len(shape_of(call))
+    if call.attrs.axes is None:
+        return list(reversed(range(rank)))
+    return [int(axis) % rank for axis in call.attrs.axes]
+
+
+def _scalar(expr: relax.Expr) -> float | None:
+    value = getattr(expr, "value", None)
+    if isinstance(value, float | int):
+        return float(value)
+    array = value.numpy() if hasattr(value, "numpy") else None
+    return float(array.item()) if array is not None and array.size == 1 else None
+
+
+def _with(call: relax.Call, arguments: list[relax.Expr], **changes: object) -> relax.Call:
+    attrs = {**dialect.attributes(call), **changes}
+    shape, dtype = attrs.pop("out_shape"), attrs.pop("out_dtype")
+    return normalized(dialect.call(dialect.name_of(call), arguments, shape, dtype, **attrs))

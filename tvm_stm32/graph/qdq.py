@@ -1,0 +1,485 @@
+"""Integer operators from q/dq graphs (TFLite and ONNX importers).
+
+The importers write a quantized operator as float work between ``dequantize`` and ``quantize``. Each ``quantize`` is a
+root: when what it quantizes matches an operator with an integer kernel, the root becomes one ``q.*`` call; otherwise it
+stays float and the report lists it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import relax
+
+from .. import numerics
+from ..model import Numerics
+from . import dialect, operators
+from .affine import Quantized, dequantized, quantize_parameters, quantized_constant
+from .operators import Requantization
+from .ssa import Function, constant, dtype_of, normalized, shape_of
+
+# Operators that only move codes: with equal quantization on both sides they work on int8 as they are.
+_MOVEMENT = {
+    "relax.reshape",
+    "relax.permute_dims",
+    "relax.squeeze",
+    "relax.expand_dims",
+    "relax.flatten",
+    "relax.strided_slice",
+    "relax.broadcast_to",
+    "relax.repeat",
+    "relax.tile",
+    "relax.flip",
+    "relax.concat",
+    "relax.nn.max_pool2d",
+}
+
+Emit = Callable[[relax.Expr], relax.Expr]
+
+
+@dataclass(frozen=True)
+class Root:
+    """A quantize call: its argument without the activation, the output's parameters and the clamp in codes."""
+
+    body: relax.Expr
+    scale: float
+    zero_point: int
+    clamp_min: int
+    clamp_max: int
+
+    def requantization(self, real: np.ndarray | float, rounding: str) -> Requantization:
+        """Requantization of accumulators whose real value is ``real * scale`` codes."""
+        multiplier, shift = numerics.quantize_multipliers(np.asarray(real, np.float64))
+        return Requantization(multiplier, shift, self.zero_point, rounding, self.clamp_min, self.clamp_max)
+
+
+class QdqRewriter:
+    """Rewrites the roots of one function; ``emit`` binds an extra value before the root's binding."""
+
+    def __init__(self, view: Function, reference: Numerics, emit: Emit) -> None:
+        self.view = view
+        self.reference = reference
+        self.rounding = "tflm" if reference == "tflm" else "upward"
+        self.emit = emit
+
+    def rewrite(self, value: relax.Expr) -> relax.Expr | None:
+        """The integer call that replaces a binding's value, or None to leave it."""
+        if dialect.name_of(value) not in ("relax.quantize", "qnn.quantize") or dtype_of(value) != "int8":
+            return None
+        root = self._root(value)
+        if root is None:
+            return None
+        for pattern in (self._convolution, self._dense, self._binary, self._softmax, self._pool, self._movement):
+            found = pattern(root)
+            if found is not None:
+                return found
+        return self._requantize(root)
+
+    def _root(self, value: relax.Call) -> Root | None:
+        parameters = quantize_parameters(value)
+        if parameters is None:
+            return None
+        scale, zero_point = parameters
+        body, low, high = value.args[0], numerics.INT8_MIN, numerics.INT8_MAX
+        activation = self.view.match(body, "relax.nn.relu", "relax.nn.relu6", "relax.clip")
+        if activation is not None:
+            bounds = _activation_bounds(activation)
+            if bounds is None:
+                return None
+            low = max(low, min(high, numerics.quantize_activation(bounds[0], scale, zero_point)))
+            if bounds[1] is not None:
+                high = min(high, max(low, numerics.quantize_activation(bounds[1], scale, zero_point)))
+            body = activation.args[0]
+        return Root(body, scale, zero_point, low, high)
+
+    def _biased(self, expr: relax.Expr) -> tuple[relax.Expr, np.ndarray | None]:
+        """``(linear operator, int32 bias)`` of add(linear, constant); the bias is None when there is none."""
+        call = self.view.match(expr, "relax.add")
+        if call is None:
+            return expr, None
+        for linear, other in ((call.args[0], call.args[1]), (call.args[1], call.args[0])):
+            constant = quantized_constant(self.view, other)
+            if constant is not None and constant.values.dtype == np.int32:
+                return linear, constant.values
+        return expr, None
+
+    def _convolution(self, root: Root) -> relax.Expr | None:
+        linear, bias = self._biased(root.body)
+        call = self.view.match(linear, "relax.nn.conv2d")
+        if call is None:
+            return None
+        data = dequantized(self.view, call.args[0])
+        weight = quantized_constant(self.view, call.args[1])
+        if data is None or weight is None or data.dtype != "int8" or weight.values.dtype != np.int8:
+            return None
+        attrs = call.attrs
+        groups = int(attrs.groups)
+        kernel_layout, data_layout = str(attrs.kernel_layout), str(attrs.data_layout)
+        if data_layout not in ("NHWC", "NCHW") or sorted(kernel_layout) != list("HIOW"):
+            return None
+        axes = [kernel_layout.index(axis) for axis in "OHWI"]
+        values = weight.values.transpose(axes)
+        scales = weight.scale.transpose(axes)
+        zero_points = weight.zero_point.transpose(axes)
+        channel_scales = scales.reshape(scales.shape[0], -1)
+        if zero_points.any() or not (channel_scales == channel_scales[:, :1]).all():
+            return None
+        channels_in = shape_of(data.data)[data_layout.index("C")]
+        if groups > 1 and values.shape[3] * groups != channels_in:
+            return None
+        biases = np.zeros(values.shape[0], np.int32) if bias is None else bias.reshape(-1)
+        real = data.scale * channel_scales[:, 0].astype(np.float64) / root.scale
+        source = data.data
+        if data_layout == "NCHW":
+            source = self.emit(relax.op.permute_dims(source, [0, 2, 3, 1]))
+        result = operators.conv2d(
+            source,
+            values,
+            biases,
+            root.requantization(real, self.rounding),
+            strides=[int(s) for s in attrs.strides],
+            padding=[int(p) for p in attrs.padding],
+            dilation=[int(d) for d in attrs.dilation],
+            groups=groups,
+            input_zero_point=data.zero_point,
+        )
+        if data_layout == "NCHW":
+            return relax.op.permute_dims(self.emit(result), [0, 3, 1, 2])
+        return result
+
+    def _dense(self, root: Root) -> relax.Expr | None:
+        linear, bias = self._biased(root.body)
+        call = self.view.match(linear, "relax.matmul")
+        if call is None:
+            return None
+        data = dequantized(self.view, call.args[0])
+        weight = quantized_constant(self.view, call.args[1])
+        if data is None or weight is None or data.dtype != "int8" or weight.values.dtype != np.int8:
+            return None
+        if weight.values.ndim != 2 or weight.zero_point.any():
+            return None
+        scales = weight.channel_scales(1)
+        if scales is None:
+            return None
+        units = weight.values.shape[1]
+        biases = np.zeros(units, np.int32) if bias is None else bias.reshape(-1)
+        real = data.scale * scales.astype(np.float64) / root.scale
+        return operators.dense(
+            data.data,
+            weight.values.T,
+            biases,
+            root.requantization(real, self.rounding),
+            input_zero_point=data.zero_point,
+            out_shape=shape_of(call),
+        )
+
+    def _binary(self, root: Root) -> relax.Expr | None:
+        call = self.view.match(root.body, "relax.add", "relax.subtract", "relax.multiply")
+        if call is None:
+            return None
+        left, right = (self._operand(argument) for argument in call.args)
+        if left is None or right is None:
+            return None
+        name = dialect.name_of(call)
+        common = {
+            "lhs_zero_point": left.zero_point,
+            "rhs_zero_point": right.zero_point,
+            "output_zero_point": root.zero_point,
+            "clamp_min": root.clamp_min,
+            "clamp_max": root.clamp_max,
+            "rounding": self.rounding,
+        }
+        if name == "relax.multiply":
+            multiplier, shift = numerics.quantize_multiplier(left.scale * right.scale / root.scale)
+            return dialect.call(
+                "q.mul",
+                [left.data, right.data],
+                shape_of(call),
+                "int8",
+                multiplier=multiplier,
+                shift=shift,
+                **common,
+            )
+        bits = 20
+        twice = 2.0 * max(left.scale, right.scale)
+        out = twice / ((1 << bits) * root.scale)
+        if out >= 1.0:
+            return None
+        (lhs_m, lhs_s), (rhs_m, rhs_s), (out_m, out_s) = (
+            numerics.quantize_multiplier(real) for real in (left.scale / twice, right.scale / twice, out)
+        )
+        return dialect.call(
+            "q.add" if name == "relax.add" else "q.sub",
+            [left.data, right.data],
+            shape_of(call),
+            "int8",
+            left_shift=bits,
+            lhs_multiplier=lhs_m,
+            lhs_shift=lhs_s,
+            rhs_multiplier=rhs_m,
+            rhs_shift=rhs_s,
+            multiplier=out_m,
+            shift=out_s,
+            **common,
+        )
+
+    def _operand(self, expr: relax.Expr) -> Quantized | None:
+        """An int8 operand of an elementwise operator: an activation or a quantized constant."""
+        found = dequantized(self.view, expr)
+        if found is not None and found.dtype == "int8":
+            return found
+        constant = quantized_constant(self.view, expr)
+        if constant is None or constant.values.dtype != np.int8 or not constant.values.size:
+            return None
+        if not (constant.scale == constant.scale.flat[0]).all() or not (
+            constant.zero_point == constant.zero_point.flat[0]
+        ).all():
+            return None
+        return Quantized(
+            operators.const(constant.values, "int8"), float(constant.scale.flat[0]), int(constant.zero_point.flat[0])
+        )
+
+    def _softmax(self, root: Root) -> relax.Expr | None:
+        call = self.view.match(root.body, "relax.nn.softmax")
+        if call is None:
+            return None
+        data = dequantized(self.view, call.args[0])
+        rank = len(shape_of(call))
+        if data is None or data.dtype != "int8" or int(call.attrs.axis) % rank != rank - 1:
+            return None
+        if self.reference == "tflm":
+            if root.scale != 1.0 / 256.0 or root.zero_point != -128:
+                return None
+            table = numerics.softmax_exponentials(numerics.softmax_parameters(data.scale))
+            return _softmax_call(call, data.data, table, "tflm", 0, 0, -128)
+        return real_softmax(call, data, root.scale, root.zero_point)
+
+    def _pool(self, root: Root) -> relax.Expr | None:
+        call = self.view.match(root.body, "relax.nn.avg_pool2d", "relax.mean")
+        if call is None:
+            return None
+        data = dequantized(self.view, call.args[0])
+        if data is None or data.dtype != "int8":
+            return None
+        if dialect.name_of(call) == "relax.mean":
+            return self._mean(root, call, data)
+        if any(int(p) for p in call.attrs.padding):
+            return None
+        pool = [int(extent) for extent in call.attrs.pool_size]
+        if self.reference == "tflm":
+            return None
+        requantization = root.requantization(data.scale / (root.scale * pool[0] * pool[1]), self.rounding)
+        source = data.data
+        nchw = str(call.attrs.layout) == "NCHW"
+        if nchw:
+            source = self.emit(relax.op.permute_dims(source, [0, 2, 3, 1]))
+        shape = shape_of(call)
+        out_shape = (shape[0], shape[2], shape[3], shape[1]) if nchw else shape
+        result = _mean_call(source, pool, [int(s) for s in call.attrs.strides], out_shape, data.zero_point, requantization)
+        return relax.op.permute_dims(self.emit(result), [0, 3, 1, 2]) if nchw else result
+
+    def _mean(self, root: Root, call: relax.Call, data: Quantized) -> relax.Expr | None:
+        shape = shape_of(data.data)
+        axes = sorted(int(axis) % len(shape) for axis in (call.attrs.axis or range(len(shape))))
+        if len(shape) != 4 or axes not in ([1, 2], [2, 3]):
+            return None
+        count = shape[axes[0]] * shape[axes[1]]
+        requantization = root.requantization(data.scale / root.scale, self.rounding)
+        if self.reference == "tflm":
+            requantization = _tflm_mean(requantization, count)
+        else:
+            requantization = root.requantization(data.scale / (root.scale * count), self.rounding)
+        source = data.data
+        if axes == [2, 3]:
+            source = self.emit(relax.op.permute_dims(source, [0, 2, 3, 1]))
+            shape = shape_of(source)
+        pooled = _mean_call(
+            source, list(shape[1:3]), [1, 1], (shape[0], 1, 1, shape[3]), data.zero_point, requantization
+        )
+        return relax.op.reshape(self.emit(pooled), shape_of(call))
+
+    def _movement(self, root: Root) -> relax.Expr | None:
+        call = self.view.value(root.body)
+        name = dialect.name_of(call)
+        if name == "relax.nn.pad":
+            return self._pad(root, call)
+        if name not in _MOVEMENT:
+            return None
+        arguments = list(call.args)
+        parts = arguments[0].fields if isinstance(arguments[0], relax.Tuple) else [arguments[0]]
+        codes: list[relax.Expr] = []
+        for part in parts:
+            quantized = self._operand(part)
+            if quantized is None:
+                return None
+            codes.append(self._codes_as(quantized, root))
+        arguments[0] = relax.Tuple(codes) if isinstance(arguments[0], relax.Tuple) else codes[0]
+        moved = relax.Call(call.op, arguments, call.attrs, call.ty_args)
+        return self._clamped(moved, root)
+
+    def _pad(self, root: Root, call: relax.Call) -> relax.Expr | None:
+        data = dequantized(self.view, call.args[0])
+        if data is None or data.dtype != "int8" or str(call.attrs.pad_mode) != "constant":
+            return None
+        value = call.args[1] if len(call.args) > 1 else None
+        real = 0.0 if value is None else getattr(value, "value", None)
+        if isinstance(real, float | int):
+            number = float(real)
+        else:
+            array = constant(value) if value is not None else None
+            if array is None:
+                return None
+            number = float(array)
+        code = numerics.round_half_away(number / root.scale) + root.zero_point
+        codes = self._codes_as(data, root)
+        width = [int(w) for w in call.attrs.pad_width]
+        return self._clamped(relax.op.nn.pad(codes, width, max(-128, min(127, code)), "constant"), root)
+
+    def _codes_as(self, quantized: Quantized, root: Root) -> relax.Expr:
+        """The operand's codes in the output's quantization."""
+        if quantized.scale == root.scale and quantized.zero_point == root.zero_point:
+            return quantized.data
+        return self.emit(operators.table(quantized.data, self._requantize_table(quantized, root), "requantize"))
+
+    def _requantize_table(self, data: Quantized, root: Root) -> np.ndarray:
+        multiplier, shift = numerics.quantize_multiplier(data.scale / root.scale)
+        codes = operators.identity_codes() - data.zero_point
+        scaled = numerics.MULTIPLY[self.rounding](codes, multiplier, shift) + root.zero_point
+        return np.clip(scaled, root.clamp_min, root.clamp_max)
+
+    def _clamped(self, call: relax.Expr, root: Root) -> relax.Expr:
+        if (root.clamp_min, root.clamp_max) == (numerics.INT8_MIN, numerics.INT8_MAX):
+            return call
+        return relax.op.clip(self.emit(call), root.clamp_min, root.clamp_max)
+
+    def _requantize(self, root: Root) -> relax.Expr | None:
+        data = dequantized(self.view, root.body)
+        if data is None or data.dtype != "int8":
+            return None
+        return operators.table(data.data, self._requantize_table(data, root), "requantize")
+
+
+def real_softmax(call: relax.Call, data: Quantized, scale: float, zero_point: int) -> relax.Call:
+    """Softmax that rounds the real result: exponentials as Q31 constants, the quotient in integers.
+
+    exp(scale * -difference) has 256 values, so no float is left; the result equals rounding the exact softmax except
+    within about 2**-28 of a tie.
+    """
+    exponentials = np.exp(-data.scale * np.arange(256, dtype=np.float64))
+    table = np.minimum(np.floor(exponentials * 2.0**31 + 0.5), 2.0**31 - 1)
+    length = shape_of(call)[-1]
+    # out = round(e * (1 / scale) / sum): 1 / scale as a fixed-point factor that keeps both sides inside 63 bits.
+    room = min(30 - int(np.ceil(np.log2(1.0 / scale))), 30 - int(np.ceil(np.log2(length))))
+    factor_bits = max(0, room)
+    factor = numerics.round_half_away((1.0 / scale) * (1 << factor_bits))
+    while factor_bits > 0 and factor % 2 == 0:
+        factor, factor_bits = factor // 2, factor_bits - 1
+    return _softmax_call(call, data.data, table, "real", factor, factor_bits, zero_point)
+
+
+def _softmax_call(
+    call: relax.Call, data: relax.Expr, table: np.ndarray, mode: str, factor: int, factor_bits: int, zero_point: int
+) -> relax.Call:
+    return dialect.call(
+        "q.softmax",
+        [data, operators.const(table, "int32")],
+        shape_of(call),
+        "int8",
+        mode=mode,
+        factor=factor,
+        factor_bits=factor_bits,
+        output_zero_point=zero_point,
+    )
+
+
+def _mean_call(
+    data: relax.Expr,
+    pool: list[int],
+    strides: list[int],
+    out_shape: tuple[int, ...],
+    input_zero_point: int,
+    requantization: Requantization,
+) -> relax.Call:
+    return dialect.call(
+        "q.avg_pool2d",
+        [data],
+        out_shape,
+        "int8",
+        pool=pool,
+        strides=strides,
+        padding=[0, 0, 0, 0],
+        mode="requantize",
+        input_zero_point=input_zero_point,
+        multiplier=int(requantization.multiplier[0]),
+        shift=int(requantization.shift[0]),
+        **requantization.attributes(),
+    )
+
+
+def _tflm_mean(requantization: Requantization, count: int) -> Requantization:
+    """TFLM folds the division by the element count into the multiplier (spec of MEAN, reference kernels)."""
+    multiplier, shift = int(requantization.multiplier[0]), int(requantization.shift[0])
+    bits = min(count.bit_length() - 1, 32, 31 + shift)
+    return Requantization(
+        np.array([(multiplier << bits) // count], np.int32),
+        np.array([shift - bits], np.int32),
+        requantization.zero_point,
+        requantization.rounding,
+        requantization.clamp_min,
+        requantization.clamp_max,
+    )
+
+
+def _activation_bounds(call: relax.Call) -> tuple[float, float | None] | None:
+    name = dialect.name_of(call)
+    if name == "relax.nn.relu":
+        return 0.0, None
+    if name == "relax.nn.relu6":
+        return 0.0, 6.0
+    bounds = [getattr(argument, "value", None) for argument in call.args[1:]]
+    if len(bounds) != 2 or not all(isinstance(bound, float | int) for bound in bounds):
+        return None
+    return float(bounds[0]), float(bounds[1])
+
+
+def integer_pool(view: Function, value: relax.Expr, reference: Numerics) -> relax.Call | None:
+    """``q.avg_pool2d`` from the importers' cast(int32) -> avg_pool2d -> cast(int8).
+
+    TFLM rounds half away from code zero; Relay's int32 pool truncates.
+    """
+    cast = view.match(value, "relax.astype") if dialect.name_of(value) == "relax.astype" else None
+    if cast is None or dtype_of(value) != "int8":
+        return None
+    low, high, inner = numerics.INT8_MIN, numerics.INT8_MAX, cast.args[0]
+    clip = view.match(inner, "relax.clip")
+    if clip is not None:
+        bounds = _activation_bounds(clip)
+        if bounds is None or bounds[1] is None:
+            return None
+        low, high, inner = max(low, int(bounds[0])), min(high, int(bounds[1])), clip.args[0]
+    pool = view.match(inner, "relax.nn.avg_pool2d")
+    if pool is None:
+        return None
+    wide = view.match(pool.args[0], "relax.astype")
+    if wide is None or dtype_of(wide.args[0]) != "int8" or dtype_of(wide) != "int32":
+        return None
+    if str(pool.attrs.layout) != "NHWC" or bool(pool.attrs.count_include_pad):
+        return None
+    if any(int(d) != 1 for d in pool.attrs.dilation):
+        return None
+    return normalized(
+        dialect.call(
+            "q.avg_pool2d",
+            [wide.args[0]],
+            shape_of(pool),
+            "int8",
+            pool=[int(extent) for extent in pool.attrs.pool_size],
+            strides=[int(stride) for stride in pool.attrs.strides],
+            padding=[int(p) for p in pool.attrs.padding],
+            mode="tflm" if reference == "tflm" else "truncate",
+            clamp_min=low,
+            clamp_max=high,
+        )
+    )

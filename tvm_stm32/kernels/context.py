@@ -1,0 +1,105 @@
+"""What a kernel module needs while it adds calls to a library: names, constants, templates."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import jinja2
+import numpy as np
+from tvm import relax
+
+from ..library import Argument, Call, Constant, Kernel, Library, Tensor
+from ..target import Target
+
+CTYPES = {
+    "int8": "int8_t",
+    "uint8": "uint8_t",
+    "int16": "int16_t",
+    "uint16": "uint16_t",
+    "int32": "int32_t",
+    "uint32": "uint32_t",
+    "int64": "int64_t",
+    "uint64": "uint64_t",
+    "float32": "float",
+    "float64": "double",
+    "bool": "uint8_t",
+}
+
+
+@dataclass
+class KernelContext:
+    """Builds one library for one target. ``level`` is the optimisation level (time, balanced, ram, size)."""
+
+    library: Library
+    target: Target
+    level: str = "time"
+    _templates: jinja2.Environment = field(init=False)
+    _by_source: dict[str, str] = field(default_factory=dict)
+    _by_data: dict[tuple[str, tuple[int, ...], bytes], str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._templates = jinja2.Environment(
+            loader=jinja2.PackageLoader("tvm_stm32.kernels"),
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+        )
+
+    def render(self, template: str, **values: Any) -> str:
+        """C text of a template; ``NAME`` in it stands for the kernel's name (see :meth:`kernel`)."""
+        return self._templates.get_template(template).render(target=self.target, **values)
+
+    def kernel(self, stem: str, source: str, **properties: Any) -> Kernel:
+        """The kernel with this source, shared by all operators whose source is the same. ``NAME`` becomes its name."""
+        known = self._by_source.get(source)
+        if known is not None:
+            return self.library.kernels[known]
+        base = f"{self.library.name}_{re.sub('[^0-9A-Za-z_]+', '_', stem)}"
+        name, number = base, 2
+        while name in self.library.kernels:
+            name, number = f"{base}_{number}", number + 1
+        kernel = Kernel(name, re.sub(r"\bNAME(?=\b|_)", name, source), **properties)
+        self.library.kernels[name] = kernel
+        self._by_source[source] = name
+        return kernel
+
+    def constant(self, stem: str, data: np.ndarray) -> str:
+        """Name of a constant holding ``data``; equal data share one."""
+        data = np.ascontiguousarray(data)
+        key = (str(data.dtype), data.shape, data.tobytes())
+        if key not in self._by_data:
+            base = f"{self.library.name}_{re.sub('[^0-9A-Za-z_]+', '_', stem)}"
+            name, number = base, 2
+            while name in self.library.constants:
+                name, number = f"{base}_{number}", number + 1
+            self.library.constants[name] = Constant(name, data)
+            self._by_data[key] = name
+        return self._by_data[key]
+
+    def tensor(self, name: str, expr: relax.Expr) -> str:
+        """Declare the tensor that holds ``expr``'s value under ``name``."""
+        shape = tuple(int(extent) for extent in expr.ty.shape)
+        self.library.tensors[name] = Tensor(name, shape, str(expr.ty.dtype))
+        return name
+
+    def add_call(self, call: Call) -> None:
+        """Append a call to the network."""
+        self.library.calls.append(call)
+
+
+def tensor_argument(name: str, dtype: str) -> Argument:
+    """Pointer to a tensor of ``dtype``."""
+    return Argument("tensor", name, CTYPES[dtype])
+
+
+def constant_argument(name: str, dtype: str) -> Argument:
+    """Pointer to a constant of ``dtype``."""
+    return Argument("constant", name, CTYPES[dtype])
+
+
+def workspace_argument(ctype: str) -> Argument:
+    """Pointer to the call's scratch memory, seen as ``ctype``."""
+    return Argument("workspace", "", ctype)

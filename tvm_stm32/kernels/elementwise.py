@@ -1,0 +1,190 @@
+"""int8 elementwise operators, pools, softmax and table look-ups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import relax
+
+from ..graph import dialect
+from ..graph.ssa import constant, shape_of
+from ..library import Argument, Call
+from .context import KernelContext, constant_argument, tensor_argument
+from .linear import ROUNDING
+
+HEADER = ("ai_kernels.h",)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop over one (merged) axis of a broadcast operator: steps of both operands in elements."""
+
+    extent: int
+    lhs_step: int
+    rhs_step: int
+
+
+def paren(value: int) -> str:
+    """A constant that may follow a minus sign."""
+    return f"({value})" if value < 0 else str(value)
+
+
+def broadcast_loops(out: tuple[int, ...], lhs: tuple[int, ...], rhs: tuple[int, ...]) -> list[Loop]:
+    """Loops over the output in memory order; neighbouring axes that step alike are merged."""
+    loops: list[Loop] = []
+    for extent, lhs_step, rhs_step in zip(out, _steps(out, lhs), _steps(out, rhs), strict=True):
+        if extent == 1:
+            continue
+        if loops and loops[-1].lhs_step == lhs_step * extent and loops[-1].rhs_step == rhs_step * extent:
+            loops[-1] = Loop(loops[-1].extent * extent, lhs_step, rhs_step)
+        else:
+            loops.append(Loop(extent, lhs_step, rhs_step))
+    return loops or [Loop(1, 0, 0)]
+
+
+def _steps(out: tuple[int, ...], shape: tuple[int, ...]) -> list[int]:
+    padded = (1,) * (len(out) - len(shape)) + shape
+    steps, step = [], 1
+    for extent in reversed(padded):
+        steps.append(0 if extent == 1 else step)
+        step *= extent
+    return steps[::-1]
+
+
+def _index(loops: list[Loop], attribute: str) -> str:
+    terms = []
+    for number, loop in enumerate(loops):
+        step = getattr(loop, attribute)
+        if step:
+            terms.append(f"i{number}" if step == 1 else f"i{number} * {step}")
+    return " + ".join(terms) or "0"
+
+
+def lower_binary(ctx: KernelContext, call: relax.Call, node: str, operands: list[str], output: str) -> None:
+    """``q.add``, ``q.sub``, ``q.mul`` with broadcasting. A constant operand is an empty name in ``operands``."""
+    attrs = dialect.attributes(call)
+    operator = dialect.name_of(call).removeprefix("q.")
+    loops = broadcast_loops(shape_of(call), shape_of(call.args[0]), shape_of(call.args[1]))
+    source = ctx.render(
+        "binary.c.j2",
+        paren=paren,
+        operator=operator,
+        loops=loops,
+        lhs_index=_index(loops, "lhs_step"),
+        rhs_index=_index(loops, "rhs_step"),
+        **{**attrs, "rounding": ROUNDING[attrs["rounding"]]},
+    )
+    kernel = ctx.kernel(f"{operator}_{int(np.prod(shape_of(call)))}", source, headers=HEADER)
+    arguments: list[Argument] = []
+    for name, expr in zip(operands, call.args, strict=True):
+        if name:
+            arguments.append(tensor_argument(name, "int8"))
+        else:
+            codes = constant(expr)
+            assert codes is not None
+            arguments.append(
+                constant_argument(ctx.constant(f"{operator}_{len(ctx.library.calls)}_operand", codes), "int8")
+            )
+    inputs = tuple(name for name in operands if name)
+    same = [n for n, e in zip(operands, call.args, strict=True) if n and shape_of(e) == shape_of(call)]
+    ctx.add_call(
+        Call(
+            operator,
+            node,
+            kernel.name,
+            (*arguments, tensor_argument(output, "int8")),
+            inputs,
+            (output,),
+            in_place=same[0] if same else "",
+        )
+    )
+
+
+def lower_pool(ctx: KernelContext, call: relax.Call, node: str, data: str, output: str) -> None:
+    """``q.avg_pool2d`` and ``q.max_pool2d``; padding never counts."""
+    attrs = dialect.attributes(call)
+    operator = "max" if dialect.name_of(call) == "q.max_pool2d" else "avg"
+    batch, height, width, channels = shape_of(call.args[0])
+    _, out_h, out_w, _ = shape_of(call)
+    (pool_h, pool_w), (stride_h, stride_w) = attrs["pool"], attrs["strides"]
+    top, left, _, _ = attrs["padding"]
+    padded = bool(
+        top or left or (out_h - 1) * stride_h + pool_h > height or (out_w - 1) * stride_w + pool_w > width
+    )
+    source = ctx.render(
+        "pool.c.j2",
+        paren=paren,
+        operator=operator,
+        batch=batch,
+        height=height,
+        width=width,
+        channels=channels,
+        out_h=out_h,
+        out_w=out_w,
+        pool_h=pool_h,
+        pool_w=pool_w,
+        stride_h=stride_h,
+        stride_w=stride_w,
+        pad_top=top,
+        pad_left=left,
+        padded=padded,
+        **{key: value for key, value in attrs.items() if key not in ("pool", "strides", "padding", "rounding")},
+        rounding=ROUNDING[attrs.get("rounding", "tflm")],
+    )
+    kernel = ctx.kernel(f"{operator}_pool_{pool_h}x{pool_w}_{channels}", source, headers=HEADER)
+    ctx.add_call(
+        Call(
+            f"{operator}_pool2d",
+            node,
+            kernel.name,
+            (tensor_argument(data, "int8"), tensor_argument(output, "int8")),
+            (data,),
+            (output,),
+            detail=f"{pool_h}x{pool_w} stride {stride_h}x{stride_w}",
+        )
+    )
+
+
+def lower_softmax(ctx: KernelContext, call: relax.Call, node: str, data: str, output: str) -> None:
+    """``q.softmax`` over the last axis."""
+    attrs = dialect.attributes(call)
+    shape = shape_of(call)
+    rows = int(np.prod(shape[:-1], dtype=np.int64))
+    source = ctx.render("softmax.c.j2", rows=rows, length=shape[-1], **attrs)
+    kernel = ctx.kernel(f"softmax_{shape[-1]}", source, headers=HEADER)
+    _add_with_table(ctx, call, "softmax", node, kernel.name, data, output, "int32")
+
+
+def lower_table(ctx: KernelContext, call: relax.Call, node: str, data: str, output: str) -> None:
+    """``q.table``: a 256-entry look-up for each element."""
+    count = int(np.prod(shape_of(call), dtype=np.int64))
+    kernel = ctx.kernel(f"table_{count}", ctx.render("table.c.j2", count=count), headers=HEADER)
+    label = str(dialect.attributes(call)["label"])
+    _add_with_table(ctx, call, label, node, kernel.name, data, output, "int8")
+
+
+def _add_with_table(
+    ctx: KernelContext,
+    call: relax.Call,
+    operator: str,
+    node: str,
+    kernel: str,
+    data: str,
+    output: str,
+    dtype: str,
+) -> None:
+    entries = constant(call.args[1])
+    assert entries is not None
+    table = ctx.constant(f"{operator}_{len(ctx.library.calls)}_table", entries)
+    ctx.add_call(
+        Call(
+            operator,
+            node,
+            kernel,
+            (tensor_argument(data, "int8"), constant_argument(table, dtype), tensor_argument(output, "int8")),
+            (data,),
+            (output,),
+            in_place=data,
+        )
+    )

@@ -1,0 +1,232 @@
+"""From a prepared Relax module to a Library: tensors, aliases, and one kernel call for each operator."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from tvm import IRModule, ir, relax
+
+from ..errors import UnsupportedOperatorError
+from ..graph import dialect
+from ..graph.lowering import lower_to_tir
+from ..graph.ssa import Function, constant, dtype_of, shape_of
+from ..library import Argument, Call, Library
+from ..model import Model
+from ..target import Target
+from . import elementwise, linear
+from .context import CTYPES, KernelContext, constant_argument, tensor_argument, workspace_argument
+from .tir import lower_prim_func
+
+_SINGLE_INPUT = {
+    "q.conv2d": linear.lower_conv2d,
+    "q.dense": linear.lower_dense,
+    "q.avg_pool2d": elementwise.lower_pool,
+    "q.max_pool2d": elementwise.lower_pool,
+    "q.softmax": elementwise.lower_softmax,
+    "q.table": elementwise.lower_table,
+}
+_BINARY = {"q.add", "q.sub", "q.mul"}
+_RESHAPES = {"relax.reshape", "relax.squeeze", "relax.expand_dims", "relax.flatten"}
+
+
+def build_library(
+    module: IRModule, model: Model, target: Target, name: str, level: str, settings: dict[str, str]
+) -> Library:
+    """Choose a kernel for every operator of ``module["main"]``. Offsets are left to the memory stage.
+
+    Raises :class:`UnsupportedOperatorError` for an operator no kernel covers.
+    """
+    lowered = lower_to_tir(module)
+    library = Library(
+        name=name,
+        provenance=model.provenance,
+        settings=settings,
+        inputs=model.inputs,
+        outputs=model.outputs,
+        input_tensors=[],
+        output_tensors=[],
+        notes=list(model.notes),
+    )
+    return _Builder(lowered, KernelContext(library, target, level)).build()
+
+
+class _Builder:
+    def __init__(self, module: IRModule, ctx: KernelContext) -> None:
+        self.module = module
+        self.ctx = ctx
+        self.library = ctx.library
+        self.view = Function(module["main"])
+        self.names: dict[relax.Var, str] = {}
+        self.fields: dict[relax.Var, list[str]] = {}
+
+    def build(self) -> Library:
+        function = self.view.function
+        for parameter, info in zip(function.params, self.library.inputs, strict=True):
+            self.names[parameter] = self.ctx.tensor(self._unique(info.name), parameter)
+            self.library.input_tensors.append(self.names[parameter])
+        labels = self._labels()
+        for binding in self.view.bindings:
+            self._bind(binding.var, binding.value, labels.get(binding.var, binding.var.name))
+        result = self.view.value(function.body.body)
+        results = list(result.fields) if isinstance(result, relax.Tuple) else [function.body.body]
+        for position, expr in enumerate(results):
+            self.library.output_tensors.append(self._output(expr, position))
+        return self.library
+
+    def _labels(self) -> dict[relax.Var, str]:
+        """The name to show for each variable: a plain alias passes its (model's own) name to what it stands for."""
+        labels: dict[relax.Var, str] = {}
+        for binding in reversed(self.view.bindings):
+            label = labels.get(binding.var, binding.var.name)
+            if isinstance(binding.value, relax.Var) and not re.fullmatch(r"(gv|lv|t)\d*", label):
+                labels.setdefault(binding.value, label)
+        return labels
+
+    def _unique(self, label: str) -> str:
+        name, number = label, 2
+        while name in self.library.tensors or name in self.library.aliases:
+            name, number = f"{label}#{number}", number + 1
+        return name
+
+    def _bind(self, variable: relax.Var, value: relax.Expr, label: str) -> None:
+        if isinstance(value, relax.Var):
+            if value in self.fields:
+                self.fields[variable] = self.fields[value]
+            else:
+                self.names[variable] = self.names[value]
+        elif isinstance(value, relax.Tuple):
+            self.fields[variable] = [self._operand(field, label) for field in value.fields]
+        elif isinstance(value, relax.TupleGetItem):
+            self.names[variable] = self.fields[value.tuple_value][value.index]
+        elif isinstance(value, ir.GenericConst):
+            self.names[variable] = self._copy_constant(value, label)
+        else:
+            self._bind_call(variable, value, label)
+
+    def _bind_call(self, variable: relax.Var, value: relax.Call, label: str) -> None:
+        name = dialect.name_of(value)
+        if name == "relax.call_tir":
+            self._call_tir(variable, value, label)
+            return
+        if name in _RESHAPES:
+            alias = self._unique(label)
+            self.library.aliases[alias] = self._operand(value.args[0], label)
+            self.names[variable] = alias
+            self.ctx.tensor(alias, variable)
+            return
+        if name not in _SINGLE_INPUT and name not in _BINARY:
+            raise UnsupportedOperatorError(
+                f"{self.library.provenance.file_name}: operator {name} at '{label}' has no kernel",
+            )
+        output = self._unique(label)
+        if name in _BINARY:
+            operands = ["" if constant(self.view.value(arg)) is not None else self._operand(arg, label) for arg in value.args]
+            self.ctx.tensor(output, variable)
+            elementwise.lower_binary(self.ctx, value, label, operands, output)
+        else:
+            data = self._operand(value.args[0], label)
+            self.ctx.tensor(output, variable)
+            _SINGLE_INPUT[name](self.ctx, value, label, data, output)
+        self.names[variable] = output
+
+    def _operand(self, expr: relax.Expr, label: str) -> str:
+        """Name of the tensor an operand lives in; a constant is copied into the arena first."""
+        if isinstance(expr, relax.Var):
+            return self.names[expr]
+        if isinstance(expr, ir.GenericConst):
+            return self._copy_constant(expr, label)
+        raise UnsupportedOperatorError(f"{self.library.provenance.file_name}: operand of '{label}' is no tensor")
+
+    def _copy_constant(self, expr: relax.Expr, label: str) -> str:
+        array = constant(expr)
+        assert array is not None
+        name = self.ctx.constant(f"constant_{len(self.library.constants)}", array)
+        output = self._unique(f"{label}.constant")
+        self.ctx.tensor(output, expr)
+        dtype = dtype_of(expr)
+        self._add_copy(label, constant_argument(name, dtype), (), output, int(array.size), dtype)
+        return output
+
+    def _add_copy(
+        self, label: str, source: Argument, inputs: tuple[str, ...], output: str, count: int, dtype: str
+    ) -> None:
+        ctype = CTYPES[dtype]
+        text = self.ctx.render("copy.c.j2", ctype=ctype, count=count)
+        kernel = self.ctx.kernel(f"copy_{dtype}_{count}", text, uses_float=dtype.startswith("float"))
+        self.ctx.add_call(
+            Call("copy", label, kernel.name, (source, tensor_argument(output, dtype)), inputs, (output,))
+        )
+
+    def _call_tir(self, variable: relax.Var, value: relax.Call, label: str) -> None:
+        function_name = value.args[0].name_hint
+        stem = re.sub(r"^fused_", "", function_name)
+        lowered = lower_prim_func(self.module[value.args[0]], "NAME")
+        kernel = self.ctx.kernel(
+            stem[:40],
+            lowered.source,
+            workspace=lowered.workspace,
+            headers=("math.h",) if lowered.libm else (),
+            libm=lowered.libm,
+            uses_float=lowered.uses_float,
+        )
+        operands = list(value.args[1].fields)
+        arguments: list[Argument] = []
+        inputs: list[str] = []
+        for operand, parameter in zip(operands, lowered.parameters, strict=False):
+            array = constant(operand)
+            if array is not None:
+                stem_name = f"{stem[:24]}_{len(self.library.calls)}_{len(arguments)}"
+                arguments.append(
+                    Argument("constant", self.ctx.constant(stem_name, _storable(array)), parameter.ctype)
+                )
+            else:
+                name = self.names[operand]
+                inputs.append(name)
+                arguments.append(Argument("tensor", name, parameter.ctype))
+        types = list(variable.ty.fields) if isinstance(variable.ty, relax.TupleType) else [variable.ty]
+        outputs: list[str] = []
+        for position, kind in enumerate(types):
+            name = self._unique(label if len(types) == 1 else f"{label}.{position}")
+            self.ctx.tensor(name, relax.Var(name, kind))
+            outputs.append(name)
+            arguments.append(tensor_argument(name, str(kind.dtype)))
+        if lowered.workspace:
+            arguments.append(workspace_argument("uint8_t"))
+        self.ctx.add_call(
+            Call(
+                stem,
+                label,
+                kernel.name,
+                tuple(arguments),
+                tuple(inputs),
+                tuple(outputs),
+                macs=lowered.macs,
+                workspace=lowered.workspace,
+                detail="TIR",
+            )
+        )
+        if lowered.uses_float:
+            self.library.float_operators.append(f"{stem} at '{label}'")
+        if len(types) == 1:
+            self.names[variable] = outputs[0]
+        else:
+            self.fields[variable] = outputs
+
+    def _output(self, expr: relax.Expr, position: int) -> str:
+        """The tensor of a model output: of its own, so an input, a constant or an earlier output is copied."""
+        name = self._operand(expr, f"output_{position}")
+        root = self.library.root(name)
+        taken = {self.library.root(other) for other in self.library.output_tensors}
+        if root not in taken and root not in self.library.input_tensors:
+            return name
+        output = self._unique(f"output_{position}")
+        tensor = self.library.tensors[name]
+        self.library.tensors[output] = type(tensor)(output, tensor.shape, tensor.dtype)
+        count = int(np.prod(tensor.shape, dtype=np.int64))
+        self._add_copy(output, tensor_argument(name, tensor.dtype), (name,), output, count, tensor.dtype)
+        return output
+
+
+def _storable(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.uint8) if array.dtype == np.bool_ else array

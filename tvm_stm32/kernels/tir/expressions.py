@@ -1,0 +1,392 @@
+"""Printing TIR expressions as C99.
+
+An expression becomes one C expression; what C cannot express without evaluating an operand twice (max, floor division)
+goes into ``const`` temporaries written before the statement. Branches stay lazy: an operand of a conditional that needs
+temporaries turns the conditional into an ``if`` statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tvm import ir, sym, tirx
+
+from ...errors import UnsupportedOperatorError
+from .bits import count_leading_zeros, multiply_shift, popcount, reinterpret
+from .intrinsics import COMPOSED, LIBM
+from .literals import PROMOTED, c_type, float_literal, int_literal
+from .walk import Expr, operands
+from .writer import Buffer, Writer
+
+_ATOM, _UNARY, _MUL, _ADD, _SHIFT, _COMPARE, _EQUAL, _BIT, _AND, _OR, _TERNARY = range(15, 4, -1)
+_SHORT = 20  # characters of an operand that may be repeated in the text
+
+_ARITHMETIC = {tirx.Add: ("+", _ADD), tirx.Sub: ("-", _ADD), tirx.Mul: ("*", _MUL)}
+_COMPARISONS = {
+    tirx.LT: ("<", _COMPARE),
+    tirx.LE: ("<=", _COMPARE),
+    tirx.GT: (">", _COMPARE),
+    tirx.GE: (">=", _COMPARE),
+    tirx.EQ: ("==", _EQUAL),
+    tirx.NE: ("!=", _EQUAL),
+}
+_BITWISE = {tirx.BitwiseAnd: "&", tirx.BitwiseOr: "|", tirx.BitwiseXor: "^", tirx.LShift: "<<", tirx.RShift: ">>"}
+_INT32 = range(-(1 << 31), 1 << 31)
+
+
+class Text(NamedTuple):
+    """C text and the precedence of its outermost operator."""
+
+    text: str
+    level: int
+
+    def within(self, level: int) -> str:
+        """The text as an operand of an operator that needs at least ``level``."""
+        return self.text if self.level >= level else f"({self.text})"
+
+
+def dtype_of(expr: Expr) -> str:
+    """Element type of an expression."""
+    return str(expr.ty.dtype)
+
+
+class ExpressionPrinter:
+    """Turns expressions into text; temporaries go to the writer."""
+
+    def __init__(self, writer: Writer, analyzer: sym.Analyzer) -> None:
+        self.writer = writer
+        self.analyzer = analyzer
+        self.variables: dict[ir.Var, Text] = {}
+        self.narrowed: set[ir.Var] = set()  # int64 variables kept in an int32_t
+        self.buffers: dict[ir.Var, Buffer] = {}
+
+    def value(self, expr: Expr) -> str:
+        """Text of a value of the expression's type, as the right side of an assignment."""
+        return self._boolean_as_byte(expr) if dtype_of(expr) == "bool" else self.text(expr).text
+
+    def condition(self, expr: Expr) -> Text:
+        """Text of a truth value."""
+        result = self.text(expr)
+        if isinstance(expr, ir.TensorLoad | ir.Var):
+            return Text(f"{result.text} != 0", _EQUAL)
+        return result
+
+    def _boolean_as_byte(self, expr: Expr) -> str:
+        result = self.text(expr)
+        return result.text if isinstance(expr, ir.TensorLoad | ir.Var) else f"(uint8_t)({result.text})"
+
+    def index(self, expr: Expr) -> str:
+        """Text of an index, in int32 arithmetic wherever that cannot overflow."""
+        return self._narrow(expr).text
+
+    def text(self, expr: Expr) -> Text:
+        """Text and precedence of an expression."""
+        dtype = dtype_of(expr)
+        if dtype == "float32":
+            self.writer.uses_float = True
+        kind = type(expr)
+        if isinstance(expr, tirx.IntImm):
+            return _atom(int_literal(int(expr.value), dtype))
+        if isinstance(expr, tirx.FloatImm):
+            c_type(dtype)
+            return _atom(float_literal(float(expr.value)))
+        if isinstance(expr, ir.Var):
+            return self.variables[expr]
+        if isinstance(expr, ir.TensorLoad):
+            return self._load(expr)
+        if isinstance(expr, tirx.Cast):
+            return self._cast(expr.value, dtype)
+        if kind in _ARITHMETIC:
+            return self._arithmetic(expr, dtype)
+        if kind in _COMPARISONS:
+            return self._comparison(expr)
+        if kind in _BITWISE:
+            return self._bitwise(expr, dtype)
+        if isinstance(expr, tirx.Min | tirx.Max):
+            return self._extremum(expr, dtype)
+        if isinstance(expr, tirx.And | tirx.Or):
+            return self._logical(expr)
+        if isinstance(expr, tirx.Not):
+            return Text(f"!({self.condition(expr.a).text})", _UNARY)
+        if isinstance(expr, tirx.BitwiseNot):
+            return self._wrapped(Text(f"~{self.text(expr.a).within(_UNARY)}", _UNARY), dtype)
+        if isinstance(expr, tirx.Div | tirx.Mod | tirx.FloorDiv | tirx.FloorMod):
+            return self._division(expr, dtype)
+        if isinstance(expr, tirx.Select):
+            return self._conditional(expr.condition, expr.true_value, expr.false_value, dtype)
+        if isinstance(expr, tirx.Let):
+            self.bind(expr.var, expr.value)
+            return self.text(expr.body)
+        if isinstance(expr, ir.Call):
+            return self._call(expr, dtype)
+        raise UnsupportedOperatorError(f"expression '{kind.__name__}' cannot be written in C")
+
+    def bind(self, variable: ir.Var, value: Expr) -> None:
+        """Write ``const T name = value;`` and let the variable stand for it."""
+        dtype = dtype_of(value)
+        text = self.index(value) if dtype == "int32" else self.value(value)
+        self.variables[variable] = self._temporary(text, dtype)
+        if dtype in ("int32", "int64"):
+            self.analyzer.bind(variable, value)
+
+    def _temporary(self, text: str, dtype: str) -> Text:
+        name = self.writer.fresh("at" if dtype in ("int32", "int64") else "t")
+        self.writer.line(f"const {c_type(dtype)} {name} = {text};")
+        return _atom(name)
+
+    def _repeatable(self, result: Text, dtype: str) -> Text:
+        """The text itself when it is short and plain, otherwise a temporary holding it."""
+        plain = result.level == _ATOM and len(result.text) <= _SHORT and "(" not in result.text
+        return result if plain else self._temporary(result.text, dtype)
+
+    def _load(self, expr: ir.TensorLoad) -> Text:
+        buffer = self.buffers[expr.source]
+        self.writer.used.add(buffer.name)
+        if buffer.elements:
+            return _atom(buffer.elements[int(expr.indices[0])])
+        return _atom(f"{buffer.name}[{self.index(expr.indices[0])}]")
+
+    def _cast(self, value: Expr, dtype: str) -> Text:
+        source = dtype_of(value)
+        inner = self.condition(value) if source == "bool" else self.text(value)
+        if source == dtype:
+            return inner
+        if dtype == "bool":
+            zero = "0.0f" if source == "float32" else "0"
+            return Text(f"{inner.within(_EQUAL + 1)} != {zero}", _EQUAL)
+        return Text(f"({c_type(dtype)}){inner.within(_UNARY)}", _UNARY)
+
+    def _wrapped(self, result: Text, dtype: str) -> Text:
+        """Bring an int result back to a type smaller than int."""
+        if dtype not in PROMOTED or dtype == "bool":
+            return result
+        return Text(f"({c_type(dtype)}){result.within(_ATOM)}", _UNARY)
+
+    def _operand(self, expr: Expr) -> Text:
+        """An operand of arithmetic: int64 loop variables are held in int32_t and widened here."""
+        result = self.text(expr)
+        if isinstance(expr, ir.Var) and expr in self.narrowed:
+            return Text(f"(int64_t){result.text}", _UNARY)
+        return result
+
+    def _arithmetic(self, expr: Expr, dtype: str) -> Text:
+        sign, level = _ARITHMETIC[type(expr)]
+        left, right = self._operand(expr.a), self._operand(expr.b)
+        text = f"{left.within(level)} {sign} {_subtrahend(right, level)}"
+        return self._wrapped(Text(text, level), dtype)
+
+    def _comparison(self, expr: Expr) -> Text:
+        sign, level = _COMPARISONS[type(expr)]
+        if dtype_of(expr.a) == "bool":
+            left, right = self.condition(expr.a), self.condition(expr.b)
+        elif dtype_of(expr.a) in ("int32", "int64"):
+            left, right = self._comparand(expr.a), self._comparand(expr.b)
+        else:
+            left, right = self.text(expr.a), self.text(expr.b)
+        return Text(f"{left.within(_SHIFT + 1)} {sign} {right.within(_SHIFT + 1)}", level)
+
+    def _comparand(self, expr: Expr) -> Text:
+        return self._narrow(expr) if self._fits(expr) else self.text(expr)
+
+    def _bitwise(self, expr: Expr, dtype: str) -> Text:
+        left, right = self._operand(expr.a), self._operand(expr.b)
+        if dtype == "bool":
+            left, right = self.condition(expr.a), self.condition(expr.b)
+        result = Text(f"{left.within(_UNARY)} {_BITWISE[type(expr)]} {right.within(_UNARY)}", _BIT)
+        return self._wrapped(result, dtype)
+
+    def _extremum(self, expr: Expr, dtype: str) -> Text:
+        left = self._repeatable(self.text(expr.a), dtype)
+        right = self._repeatable(self.text(expr.b), dtype)
+        sign = ">" if isinstance(expr, tirx.Max) else "<"
+        choice = f"{left.within(_SHIFT)} {sign} {right.within(_SHIFT)} ? {left.text} : {right.text}"
+        return self._wrapped(Text(choice, _TERNARY), dtype)
+
+    def _logical(self, expr: Expr) -> Text:
+        sign, level = ("&&", _AND) if isinstance(expr, tirx.And) else ("||", _OR)
+        left = self.condition(expr.a)
+        with self.writer.captured(1) as before:
+            right = self.condition(expr.b)
+        if before:
+            name = self.writer.fresh("t")
+            self.writer.line(f"uint8_t {name} = (uint8_t)({left.text});")
+            with self.writer.block(f"if ({name} {'!=' if level == _AND else '=='} 0)"):
+                self.writer.lines.extend(before)
+                self.writer.line(f"{name} = (uint8_t)({right.text});")
+            return Text(f"{name} != 0", _EQUAL)
+        sides = [side.text if side.level in (level, *range(_BIT + 1, 16)) else f"({side.text})" for side in (left, right)]
+        return Text(f"{sides[0]} {sign} {sides[1]}", level)
+
+    def _division(self, expr: Expr, dtype: str) -> Text:
+        remainder = isinstance(expr, tirx.Mod | tirx.FloorMod)
+        left, right = self._operand(expr.a), self._operand(expr.b)
+        if dtype == "float32" and not remainder:
+            return Text(f"{left.within(_MUL)} / {right.within(_MUL + 1)}", _MUL)
+        sign = "%" if remainder else "/"
+        truncating = isinstance(expr, tirx.Div | tirx.Mod) or dtype.startswith("uint")
+        positive = isinstance(expr.b, tirx.IntImm) and int(expr.b.value) > 0
+        if truncating or (positive and self._minimum(expr.a) >= 0):
+            return self._wrapped(Text(f"{left.within(_MUL)} {sign} {right.within(_MUL + 1)}", _MUL), dtype)
+        return self._floor_division(left, right, remainder, positive, dtype)
+
+    def _floor_division(self, left: Text, right: Text, remainder: bool, positive: bool, dtype: str) -> Text:
+        wide = "int64" if dtype == "int64" else "int32"  # what C computes in
+        left, right = self._repeatable(left, wide), self._repeatable(right, wide)
+        rest = self._temporary(f"{left.text} % {right.text}", wide).text
+        if positive:
+            crossed = f"{rest} < 0"
+        else:
+            crossed = f"{rest} != 0 && ({rest} < 0) != ({right.text} < 0)"
+        if remainder:
+            result = Text(f"{rest} + ({crossed} ? {right.text} : 0)", _ADD)
+        else:
+            result = Text(f"{left.text} / {right.text} - ({crossed} ? 1 : 0)", _ADD)
+        return self._wrapped(result, dtype)
+
+    def _minimum(self, expr: Expr) -> int:
+        """The least value an integer expression can have."""
+        if dtype_of(expr).startswith("uint"):
+            return 0
+        return int(self.analyzer.const_int_bound(expr).min_value)
+
+    def _conditional(self, condition: Expr, true: Expr, false: Expr, dtype: str) -> Text:
+        test = self.condition(condition)
+        with self.writer.captured(1) as first:
+            left = self.text(true)
+        with self.writer.captured(1) as second:
+            right = self.text(false)
+        if not first and not second:
+            choice = f"{test.within(_BIT)} ? {left.within(_BIT)} : {right.within(_TERNARY)}"
+            return self._wrapped(Text(choice, _TERNARY), dtype)
+        name = self.writer.fresh("t")
+        self.writer.line(f"{c_type(dtype)} {name};")
+        with self.writer.block(f"if ({test.text})", "} else {"):
+            self.writer.lines.extend(first)
+            self.writer.line(f"{name} = {_byte(left, dtype)};")
+        self.writer.lines.extend(second)
+        self.writer.line(f"    {name} = {_byte(right, dtype)};")
+        self.writer.line("}")
+        return _atom(name) if dtype != "bool" else Text(f"{name} != 0", _EQUAL)
+
+    def _fits(self, expr: Expr) -> bool:
+        bound = self.analyzer.const_int_bound(expr)
+        return int(bound.min_value) in _INT32 and int(bound.max_value) in _INT32
+
+    def _narrow(self, expr: Expr) -> Text:
+        """An int64 expression in int32 arithmetic where no step can leave int32; other types as they are."""
+        dtype = dtype_of(expr)
+        if dtype != "int64":
+            return self.text(expr)
+        if isinstance(expr, ir.Var):
+            return self.variables[expr] if expr in self.narrowed else Text(f"(int32_t){self.variables[expr].text}", _UNARY)
+        fits = self._fits(expr)
+        if isinstance(expr, tirx.IntImm) and fits:
+            return _atom(int_literal(int(expr.value), "int32"))
+        if isinstance(expr, tirx.Cast) and dtype_of(expr.value) in PROMOTED | {"int32"}:
+            return self.text(expr.value)
+        if type(expr) in _ARITHMETIC and fits and all(self._fits(operand) for operand in operands(expr)):
+            sign, level = _ARITHMETIC[type(expr)]
+            left, right = self._narrow(expr.a), self._narrow(expr.b)
+            return Text(f"{left.within(level)} {sign} {_subtrahend(right, level)}", level)
+        return Text(f"(int32_t){self.text(expr).within(_UNARY)}", _UNARY)
+
+    def _call(self, expr: ir.Call, dtype: str) -> Text:
+        if not isinstance(expr.op, ir.Op):
+            raise UnsupportedOperatorError(f"a call of '{expr.op}' cannot be written in C")
+        name = str(expr.op.name).rpartition(".")[2]
+        handler: Callable[[ir.Call, str], Text] | None = getattr(self, f"_call_{name}", None)
+        if handler is not None:
+            return handler(expr, dtype)
+        if name in LIBM and dtype == "float32":
+            return self._libm(LIBM[name], [self.text(argument).text for argument in expr.args])
+        if name in COMPOSED and dtype == "float32":
+            pattern, function = COMPOSED[name]
+            self.writer.libm.add(function)
+            return Text(pattern.format(self.text(expr.args[0]).within(_UNARY)), _MUL)
+        raise UnsupportedOperatorError(
+            f"intrinsic '{expr.op.name}' on {dtype} cannot be written in C",
+            hint="replace the operator in the model, or give it to an external compiler",
+        )
+
+    def _libm(self, function: str, arguments: list[str]) -> Text:
+        self.writer.libm.add(function)
+        return _atom(f"{function}({', '.join(arguments)})")
+
+    def _call_if_then_else(self, expr: ir.Call, dtype: str) -> Text:
+        return self._conditional(expr.args[0], expr.args[1], expr.args[2], dtype)
+
+    def _call_likely(self, expr: ir.Call, dtype: str) -> Text:
+        return self.condition(expr.args[0]) if dtype == "bool" else self.text(expr.args[0])
+
+    def _call_fabs(self, expr: ir.Call, dtype: str) -> Text:
+        argument = self.text(expr.args[0])
+        if dtype == "float32":
+            return self._libm("fabsf", [argument.text])
+        short = self._repeatable(argument, dtype)
+        return self._wrapped(Text(f"{short.text} < 0 ? -{short.text} : {short.text}", _TERNARY), dtype)
+
+    def _call_pow(self, expr: ir.Call, dtype: str) -> Text:
+        base, exponent = expr.args
+        if isinstance(exponent, tirx.FloatImm | tirx.IntImm) and float(exponent.value) == 2.0:
+            short = self._repeatable(self.text(base), dtype)
+            return self._wrapped(Text(f"{short.text} * {short.text}", _MUL), dtype)
+        if dtype != "float32":
+            raise UnsupportedOperatorError("a power of integers cannot be written in C")
+        return self._libm("powf", [self.text(base).text, self.text(exponent).text])
+
+    def _call_isnan(self, expr: ir.Call, _dtype: str) -> Text:
+        return self._classified("isnan", expr)
+
+    def _call_isinf(self, expr: ir.Call, _dtype: str) -> Text:
+        return self._classified("isinf", expr)
+
+    def _call_isfinite(self, expr: ir.Call, _dtype: str) -> Text:
+        return self._classified("isfinite", expr)
+
+    def _classified(self, macro: str, expr: ir.Call) -> Text:
+        if dtype_of(expr.args[0]) != "float32":
+            return _atom("1" if macro == "isfinite" else "0")
+        return Text(f"{macro}({self.text(expr.args[0]).text}) != 0", _EQUAL)
+
+    def _call_popcount(self, expr: ir.Call, dtype: str) -> Text:
+        operand = expr.args[0]
+        count = popcount(self.writer, self.text(operand).within(_UNARY), dtype_of(operand))
+        return Text(f"({c_type(dtype)}){count}", _UNARY)
+
+    def _call_clz(self, expr: ir.Call, dtype: str) -> Text:
+        operand = expr.args[0]
+        count = count_leading_zeros(self.writer, self.text(operand).within(_UNARY), dtype_of(operand))
+        return Text(f"({c_type(dtype)}){count}", _UNARY)
+
+    def _call_reinterpret(self, expr: ir.Call, dtype: str) -> Text:
+        operand = expr.args[0]
+        return _atom(reinterpret(self.writer, self.text(operand).text, dtype_of(operand), dtype))
+
+    def _call_q_multiply_shift(self, expr: ir.Call, _dtype: str) -> Text:
+        return Text(multiply_shift(expr, lambda operand: self.text(operand).within(_UNARY)), _UNARY)
+
+    def _call_ldexp(self, expr: ir.Call, _dtype: str) -> Text:
+        return self._libm("ldexpf", [self.text(argument).text for argument in expr.args])
+
+    def _call_call_extern(self, expr: ir.Call, _dtype: str) -> Text:
+        function, *arguments = expr.args
+        return _atom(f"{function.value}({', '.join(self.text(argument).text for argument in arguments)})")
+
+    _call_call_pure_extern = _call_call_extern
+
+    def _call_address_of(self, expr: ir.Call, _dtype: str) -> Text:
+        return Text(f"&{self.text(expr.args[0]).text}", _UNARY)
+
+
+def _byte(result: Text, dtype: str) -> str:
+    return f"(uint8_t)({result.text})" if dtype == "bool" else result.text
+
+
+def _atom(text: str) -> Text:
+    return Text(text, _UNARY if text.startswith("-") else _ATOM)
+
+
+def _subtrahend(right: Text, level: int) -> str:
+    """The right operand: parenthesized at the same level, too, so that floating point keeps its order."""
+    return right.within(level + 1)

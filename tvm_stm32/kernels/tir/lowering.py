@@ -1,0 +1,33 @@
+"""From a scheduled PrimFunc to plain loops over flat buffers."""
+
+from __future__ import annotations
+
+import tvm
+from tvm import ir, s_tir, tirx
+
+from .guards import hoist_guards
+
+_LOWER = [
+    s_tir.transform.LowerInitBlock(),
+    s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
+    s_tir.transform.ConvertBlocksToOpaque(),
+    s_tir.transform.CompactBufferAllocation(),
+    s_tir.transform.LowerMatchBuffer(),
+    s_tir.transform.LowerOpaqueBlock(),
+    tirx.transform.FlattenBuffer(),
+    tirx.transform.NarrowDataType(32),
+    tirx.transform.UnrollLoop(),
+    tirx.transform.StmtSimplify(),
+    tirx.transform.RemoveNoOp(),
+]
+_FINISH = [
+    tirx.transform.CommonSubexprElim(),
+]
+
+
+def flatten(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Loops, stores and loads with one flat index each; blocks, unit loops and unrolled loops are gone."""
+    with tvm.transform.PassContext(config={"tirx.UnrollLoop": {"explicit_unroll": True}}):
+        lowered = tvm.transform.Sequential(_LOWER)(ir.IRModule({"main": func}))["main"]
+        guarded = lowered.with_body(hoist_guards(lowered.body))
+        return tvm.transform.Sequential(_FINISH)(ir.IRModule({"main": guarded}))["main"]

@@ -1,0 +1,169 @@
+"""Integer arithmetic of the references: multipliers, roundings, clamps, tables.
+
+The one place that states a rounding rule in Python; ``runtime/include/ai_numerics.h`` is its twin in C. Sources: the
+TensorFlow Lite Micro reference kernels and Relay's ``qnn`` lowering.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+INT8_MIN, INT8_MAX = -128, 127
+
+
+def quantize_multiplier(real: float) -> tuple[int, int]:
+    """``(multiplier, shift)`` with real = multiplier * 2**(shift - 31), multiplier in [2**30, 2**31) or 0.
+
+    ``frexp`` and round half away from zero, in double; results below 2**-32 flush to ``(0, 0)``. TFLM's
+    QuantizeMultiplier and Relay's fixed-point requantize agree on it. A negative ``real`` gives a negative multiplier.
+    """
+    if real == 0.0:
+        return 0, 0
+    mantissa, exponent = math.frexp(real)
+    multiplier = round_half_away(mantissa * 2.0**31)
+    if abs(multiplier) == 1 << 31:
+        multiplier //= 2
+        exponent += 1
+    if exponent < -31:
+        return 0, 0
+    return multiplier, exponent
+
+
+def quantize_multipliers(real: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """:func:`quantize_multiplier` of each element: two int32 arrays."""
+    pairs = [quantize_multiplier(float(value)) for value in np.atleast_1d(real)]
+    return np.array([m for m, _ in pairs], np.int32), np.array([s for _, s in pairs], np.int32)
+
+
+def round_half_away(value: float) -> int:
+    """Nearest integer, ties away from zero."""
+    return int(math.copysign(math.floor(abs(value) + 0.5), value))
+
+
+def multiply_tflm(x: np.ndarray, multiplier: np.ndarray | int, shift: np.ndarray | int) -> np.ndarray:
+    """``MultiplyByQuantizedMultiplier`` with double rounding: int32 in, int32 out.
+
+    The left shift wraps modulo 2**32; the high multiply rounds half up; the right shift rounds half away from zero.
+    """
+    x64 = np.asarray(x, np.int64)
+    left = np.maximum(shift, 0)
+    right = np.maximum(-np.asarray(shift, np.int64), 0)
+    shifted = _wrap32(x64 << left)
+    high = (shifted * np.asarray(multiplier, np.int64) + (1 << 30)) >> 31
+    half = np.where(right > 0, np.left_shift(np.int64(1), np.maximum(right - 1, 0)), 0)
+    rounded = high + half - np.where((right > 0) & (high < 0), 1, 0)
+    return _wrap32(rounded >> right)
+
+
+def multiply_upward(x: np.ndarray, multiplier: np.ndarray | int, shift: np.ndarray | int) -> np.ndarray:
+    """Relay's UPWARD fixed-point multiply: one 64-bit rounding shift, ties towards plus infinity."""
+    return _single_rounding(x, multiplier, shift, ties_away=False)
+
+
+def multiply_tonearest(x: np.ndarray, multiplier: np.ndarray | int, shift: np.ndarray | int) -> np.ndarray:
+    """Relay's TONEAREST fixed-point multiply: one 64-bit rounding shift, ties away from zero."""
+    return _single_rounding(x, multiplier, shift, ties_away=True)
+
+
+def _single_rounding(
+    x: np.ndarray, multiplier: np.ndarray | int, shift: np.ndarray | int, *, ties_away: bool
+) -> np.ndarray:
+    left = np.maximum(shift, 0)
+    total = 31 + np.maximum(-np.asarray(shift, np.int64), 0)
+    product = (np.asarray(x, np.int64) << left) * np.asarray(multiplier, np.int64)
+    rounding = np.left_shift(np.int64(1), total - 1)
+    if ties_away:
+        rounding = rounding - (product < 0)
+    return _wrap32((product + rounding) >> total)
+
+
+MULTIPLY = {"tflm": multiply_tflm, "upward": multiply_upward, "tonearest": multiply_tonearest}
+
+
+def _wrap32(x: np.ndarray) -> np.ndarray:
+    return ((x + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
+
+
+def quantize_activation(bound: float, scale: float, zero_point: int) -> int:
+    """An activation bound in the output's codes, computed in float32 as TFLM does."""
+    quotient = np.float32(bound) / np.float32(scale)
+    return zero_point + round_half_away(float(quotient))
+
+
+@dataclass(frozen=True)
+class SoftmaxParameters:
+    """Constants of TFLM's fixed-point int8 softmax (26 bits of scaled difference, 5 integer bits)."""
+
+    multiplier: int
+    shift: int
+    diff_min: int
+
+
+def softmax_parameters(input_scale: float, beta: float = 1.0) -> SoftmaxParameters:
+    """Parameters of TFLM's int8 softmax from the input scale."""
+    real = min(float(beta) * float(input_scale) * (1 << 26), (1 << 31) - 1.0)
+    multiplier, shift = quantize_multiplier(real)
+    return SoftmaxParameters(multiplier, shift, -math.floor(31.0 * (1 << 26) / (1 << shift)))
+
+
+def softmax_exponentials(parameters: SoftmaxParameters) -> np.ndarray:
+    """exp of each difference 0..-255 to the maximum, Q0 int32 (0 where TFLM treats the element as zero).
+
+    The difference of two int8 codes has 256 values, so the fixed-point exponential becomes a table of constants.
+    """
+    table = np.zeros(256, np.int32)
+    for difference in range(256):
+        if -difference < parameters.diff_min:
+            break
+        scaled = _srdhm(_wrap(-difference << parameters.shift), parameters.multiplier)
+        table[difference] = _exp_on_negative_values(scaled, 5)
+    return table
+
+
+def _wrap(x: int) -> int:
+    return ((x + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
+
+
+def _srdhm(a: int, b: int) -> int:
+    if a == b == -(1 << 31):
+        return (1 << 31) - 1
+    return (a * b + (1 << 30)) >> 31
+
+
+def _rdp(x: int, exponent: int) -> int:
+    mask = (1 << exponent) - 1
+    return (x >> exponent) + int((x & mask) > ((mask >> 1) + (x < 0)))
+
+
+def _rescale_up(x: int, bits: int) -> int:
+    limit = (1 << (31 - bits)) - 1
+    if x > limit:
+        return (1 << 31) - 1
+    if x < -limit:
+        return -(1 << 31)
+    return _wrap(x << bits)
+
+
+def _exp_on_negative_values(a: int, integer_bits: int) -> int:
+    """gemmlowp's exp_on_negative_values: ``a`` <= 0 with ``integer_bits`` integer bits, result in Q0."""
+    if a == 0:
+        return (1 << 31) - 1
+    fraction_bits = 31 - integer_bits
+    quarter = 1 << (fraction_bits - 2)
+    reduced = (a & (quarter - 1)) - quarter
+    y = _rescale_up(reduced, integer_bits)
+    x = y + (1 << 28)
+    x2 = _srdhm(x, x)
+    x3 = _srdhm(x2, x)
+    x4 = _srdhm(x2, x2)
+    term = _rdp(_srdhm(_rdp(x4, 2) + x3, 715827883) + x2, 1)
+    result = _wrap(1895147668 + _srdhm(1895147668, x + term))
+    remainder = reduced - a
+    for index, factor in enumerate((1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)):
+        exponent = index - 2
+        if integer_bits > exponent and remainder & (1 << (fraction_bits + exponent)):
+            result = _srdhm(result, factor)
+    return result
