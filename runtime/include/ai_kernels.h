@@ -151,10 +151,11 @@ AI_INLINE void ai_zero(int16_t *tile, int32_t count)
 AI_INLINE void ai_gemm_2px(const int16_t *tile, int32_t depth, const int8_t *weights, int32_t channels,
                            const ai_output_stage *stage, int8_t *output, int32_t output_stride)
 {
-    int32_t c = 0;
+    const int32_t blocks = channels - channels % 2;
+    int32_t c;
     int32_t k;
 
-    for (; c + 1 < channels; c += 2) {
+    for (c = 0; c < blocks; c += 2) {
         const int16_t *x = tile;
         const int8_t *w = weights + (ptrdiff_t)c * depth;
         const int32_t *const params = stage->params + (ptrdiff_t)c * 2;
@@ -179,7 +180,7 @@ AI_INLINE void ai_gemm_2px(const int16_t *tile, int32_t depth, const int8_t *wei
         output[output_stride + c] = ai_finish(stage, a10, params[1], stage->shifts[c]);
         output[output_stride + c + 1] = ai_finish(stage, a11, params[3], stage->shifts[c + 1]);
     }
-    for (; c < channels; c++) {
+    for (c = blocks; c < channels; c++) {
         const int8_t *const w = weights + (ptrdiff_t)c * depth;
         const int32_t *const params = stage->params + (ptrdiff_t)c * 2;
         int32_t a0 = params[0];
@@ -197,10 +198,11 @@ AI_INLINE void ai_gemm_2px(const int16_t *tile, int32_t depth, const int8_t *wei
 AI_INLINE void ai_gemm_1px(const int16_t *tile, int32_t depth, const int8_t *weights, int32_t channels,
                            const ai_output_stage *stage, int8_t *output)
 {
-    int32_t c = 0;
+    const int32_t blocks = channels - channels % 2;
+    int32_t c;
     int32_t k;
 
-    for (; c + 1 < channels; c += 2) {
+    for (c = 0; c < blocks; c += 2) {
         const int8_t *const w = weights + (ptrdiff_t)c * depth;
         const int32_t *const params = stage->params + (ptrdiff_t)c * 2;
         int32_t a0 = params[0];
@@ -213,7 +215,7 @@ AI_INLINE void ai_gemm_1px(const int16_t *tile, int32_t depth, const int8_t *wei
         output[c] = ai_finish(stage, a0, params[1], stage->shifts[c]);
         output[c + 1] = ai_finish(stage, a1, params[3], stage->shifts[c + 1]);
     }
-    for (; c < channels; c++) {
+    for (c = blocks; c < channels; c++) {
         const int8_t *const w = weights + (ptrdiff_t)c * depth;
         const int32_t *const params = stage->params + (ptrdiff_t)c * 2;
         int32_t a0 = params[0];

@@ -184,9 +184,10 @@ AI_INLINE void ai_dense_dsp(const int16_t *tile, int32_t depth, const int8_t *we
                             const ai_output_stage *stage, int8_t *output)
 {
     const ptrdiff_t row = (ptrdiff_t)depth * 2;
-    int32_t c = 0;
+    const int32_t blocks = channels - channels % 8;
+    int32_t c;
 
-    for (; c + 8 <= channels; c += 8) {
+    for (c = 0; c < blocks; c += 8) {
         const int16_t *x = tile;
         const int16_t *const end = tile + depth;
         const int8_t *w = weights + (ptrdiff_t)c * depth;
@@ -236,7 +237,7 @@ AI_INLINE void ai_dense_dsp(const int16_t *tile, int32_t depth, const int8_t *we
             output[c + i] = ai_finish(stage, acc[i], params[2 * i + 1], stage->shifts[c + i]);
         }
     }
-    if (c < channels) {
+    if (blocks < channels) {
         const ai_output_stage rest = {stage->params + (ptrdiff_t)c * 2, stage->shifts + c,  stage->zero_point,
                                       stage->clamp_min,                 stage->clamp_max, stage->rounding,
                                       stage->fast};

@@ -67,9 +67,10 @@ AI_INLINE int32x4_t ai_finish_mve(const ai_output_stage *stage, int32x4_t sums, 
 AI_INLINE void ai_gemm_2px_mve(const int8_t *tile, int32_t depth, const int8_t *weights, int32_t channels,
                                const ai_output_stage *stage, int8_t *output, int32_t output_stride)
 {
-    int32_t c = 0;
+    const int32_t blocks = channels - channels % 4;
+    int32_t c;
 
-    for (; c + 4 <= channels; c += 4) {
+    for (c = 0; c < blocks; c += 4) {
         const int8_t *x = tile;
         const int8_t *w = weights + (ptrdiff_t)c * depth;
         const int8_t *const end = tile + depth;
@@ -107,7 +108,7 @@ AI_INLINE void ai_gemm_2px_mve(const int8_t *tile, int32_t depth, const int8_t *
             vstrbq_s32(output + output_stride + c, ai_finish_mve(stage, pixel_b, c));
         }
     }
-    for (; c < channels; c++) {
+    for (c = blocks; c < channels; c++) {
         const int8_t *const w = weights + (ptrdiff_t)c * depth;
         const int32_t *const params = stage->params + (ptrdiff_t)c * 2;
         int32_t a0 = params[0];
@@ -127,9 +128,10 @@ AI_INLINE void ai_gemm_2px_mve(const int8_t *tile, int32_t depth, const int8_t *
 AI_INLINE void ai_gemm_1px_mve(const int8_t *tile, int32_t depth, const int8_t *weights, int32_t channels,
                                const ai_output_stage *stage, int8_t *output)
 {
-    int32_t c = 0;
+    const int32_t blocks = channels - channels % 4;
+    int32_t c;
 
-    for (; c + 4 <= channels; c += 4) {
+    for (c = 0; c < blocks; c += 4) {
         const int8_t *x = tile;
         const int8_t *w = weights + (ptrdiff_t)c * depth;
         const int8_t *const end = tile + depth;
@@ -152,7 +154,7 @@ AI_INLINE void ai_gemm_1px_mve(const int8_t *tile, int32_t depth, const int8_t *
             vstrbq_s32(output + c, ai_finish_mve(stage, pixel, c));
         }
     }
-    for (; c < channels; c++) {
+    for (c = blocks; c < channels; c++) {
         const int8_t *const w = weights + (ptrdiff_t)c * depth;
         const int32_t *const params = stage->params + (ptrdiff_t)c * 2;
         int32_t a0 = params[0];

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from tir_support import Batch, Case
-from tvm import relax
+from tvm import relax, tirx
 
 _RNG = np.random.default_rng(11)
 op = relax.op
@@ -23,6 +23,7 @@ def _i(low: int, high: int, *shape: int, dtype: str = "int32") -> np.ndarray:
 
 
 _BIAS = _f(8)
+_ZERO, _ONE = (relax.prim_value(tirx.FloatImm("float32", value)) for value in (0.0, 1.0))
 _NHWC = {"data_layout": "NHWC", "kernel_layout": "HWIO"}
 
 
@@ -108,7 +109,7 @@ MOVEMENT = [
     Case("gather_elements", [_f(3, 5), _i(0, 3, 2, 5, dtype="int64")], lambda x, i: op.gather_elements(x, i, 0)),
     Case("gather_nd", [_f(3, 5), _i(0, 3, 4, 2, dtype="int64")], op.gather_nd),
     Case("scatter_elements", [_f(6), _i(0, 6, 3, dtype="int64"), _f(3)], lambda x, i, u: op.scatter_elements(x, i, u, 0)),
-    Case("one_hot", [_i(0, 6, 5)], lambda x: op.one_hot(x, relax.prim_value(1.0), relax.prim_value(0.0), 6)),
+    Case("one_hot", [_i(0, 6, 5)], lambda x: op.one_hot(x, _ONE, _ZERO, 6)),
     Case("tile", [_f(2, 3)], lambda x: op.tile(x, (2, 2)), lambda x: np.tile(x, (2, 2))),
     Case("repeat", [_f(2, 3)], lambda x: op.repeat(x, 2, 1), lambda x: np.repeat(x, 2, 1)),
     Case("flip", [_f(2, 3)], lambda x: op.flip(x, 1), lambda x: x[:, ::-1]),

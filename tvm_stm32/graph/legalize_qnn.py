@@ -149,7 +149,9 @@ def _batch_matmul(call: relax.Call, attrs: dict[str, Any]) -> relax.Expr:
     sides = []
     zero_points = [int(attrs["lhs_zero_point"]), int(attrs["rhs_zero_point"])]
     dtype = _narrow(zero_points, *call.args)
-    for expr, zero_point, flip in zip(call.args, zero_points, (attrs["transpose_a"], attrs["transpose_b"]), strict=True):
+    for expr, zero_point, flip in zip(
+        call.args, zero_points, (attrs["transpose_a"], attrs["transpose_b"]), strict=True
+    ):
         side = _offset(expr, zero_point, dtype)
         sides.append(op.permute_dims(side, [0, 2, 1]) if flip else side)
     return op.matmul(sides[0], sides[1], out_dtype="int32")

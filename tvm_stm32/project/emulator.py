@@ -224,13 +224,11 @@ def _ask_registers(monitor: Path, patience_s: float = 2.0) -> str:
             link.settimeout(patience_s)
             link.connect(str(monitor))
             link.sendall(b"info registers\n")
-            while b"R15=" not in text and time.monotonic() < deadline:
+            while not re.search(rb"R15=[0-9a-f]{8}", text) and time.monotonic() < deadline:
                 part = link.recv(4096)
                 if not part:
                     break
                 text += part
-            if text.rstrip().endswith(b"R15="):
-                text += link.recv(64)
     except OSError:
         pass
     return text.decode("ascii", "replace")

@@ -7,7 +7,7 @@ depth of a tree is the nesting depth of the text and nothing else.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Union
+from typing import TypeAlias
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class OtherType:
     at: int
 
 
-Type = Union[TensorType, TupleType, OtherType]
+Type: TypeAlias = TensorType | TupleType | OtherType
 
 
 @dataclass(frozen=True)
@@ -158,9 +158,21 @@ class Function:
     name: str = ""
 
 
-Expr = Union[
-    Local, Global, OperatorName, Literal, Meta, Call, Chain, Tuple, Projection, If, Unsupported, Block, Function
-]
+Expr: TypeAlias = (
+    Local
+    | Global
+    | OperatorName
+    | Literal
+    | Meta
+    | Call
+    | Chain
+    | Tuple
+    | Projection
+    | If
+    | Unsupported
+    | Block
+    | Function
+)
 
 
 @dataclass(frozen=True)
@@ -178,7 +190,7 @@ class ExprAttribute:
     value: Expr
 
 
-Attribute = Union[int, float, bool, str, None, list["Attribute"], Meta, Field, ExprAttribute]
+Attribute: TypeAlias = int | float | bool | str | list["Attribute"] | Meta | Field | ExprAttribute | None
 
 
 @dataclass

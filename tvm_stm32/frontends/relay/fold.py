@@ -1,4 +1,4 @@
-"""Folding of operators on constants: importers leave scales as products of constants, weights behind a cast or reshape."""
+"""Folding of operators on constants: importers leave scales as products, weights behind a cast or reshape."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _MAX_ELEMENTS = 1 << 22
 
 def _divide(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     if left.dtype.kind == "f":
-        return left / right
+        return np.asarray(left / right)
     if not right.all():
         raise ValueError("division by zero")
     quotient = np.abs(left) // np.abs(right)
-    return np.where((left < 0) != (right < 0), -quotient, quotient).astype(left.dtype)
+    return np.asarray(np.where((left < 0) != (right < 0), -quotient, quotient), left.dtype)
 
 
 _BINARY: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
@@ -74,5 +74,5 @@ def _fold(app: Application, arrays: list[np.ndarray]) -> np.ndarray | None:
         return np.ascontiguousarray(np.transpose(first, axes or None))
     if app.name == "clip" and first.dtype.kind != "b":
         low, high = clip_bounds(app.attrs.real("a_min"), app.attrs.real("a_max"), str(first.dtype))
-        return np.clip(first, low, high).astype(first.dtype)
+        return np.asarray(np.clip(first, low, high), first.dtype)
     return None

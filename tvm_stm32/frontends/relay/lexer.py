@@ -1,4 +1,4 @@
-"""Lexical rules of Relay text v0.0.5: a scanner the parser drives, since what a ``%name`` is depends on where it stands.
+"""Lexical rules of Relay text v0.0.5: a scanner driven by the parser, as a ``%name`` is read by where it stands.
 
 The printer writes variable names verbatim, so they may hold ``:``, ``-``, ``.`` or ``;``. A name is therefore read by
 :meth:`Scanner.binder` where it is introduced and recognized again, by longest match, where it is used.

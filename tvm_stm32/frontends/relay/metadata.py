@@ -172,7 +172,7 @@ class Metadata:
             raise self._source.error(self._at, "the metadata section has a malformed string") from error
 
     def text_or_string(self, text: str) -> str:
-        """A field declared as string: the text itself, or the String node it is the index of (files before 0.7 differ)."""
+        """A string field: the index of a String node, or (before 0.7) the text itself."""
         if text.isascii() and text.isdigit() and len(text) < 10 and int(text) < len(self._nodes):
             node = self._nodes[int(text)]
             if isinstance(node, dict) and node.get("type_key") == "runtime.String":

@@ -81,9 +81,7 @@ class Application:
 
     def unsupported(self, message: str, *, hint: str = "") -> ModelError:
         """An error about a variant of this operator that is not covered."""
-        return self.emitter.source.error(
-            self.at, f"{self.name}: {message}", hint=hint, kind=UnsupportedOperatorError
-        )
+        return self.emitter.source.error(self.at, f"{self.name}: {message}", hint=hint, kind=UnsupportedOperatorError)
 
     def expect_args(self, least: int, most: int | None = None) -> None:
         """Check the number of arguments."""

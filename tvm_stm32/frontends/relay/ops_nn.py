@@ -38,7 +38,7 @@ def _convolution(function: Callable[..., relax.Expr], rank: int, kernel: str) ->
 def depthwise_weight(
     app: Application, weight: Tensor | Constant, kernel_layout: str, groups: int, data_layout: str
 ) -> relax.Expr:
-    """The weight as Relax reads it: Relay's depthwise HWOI has C outputs times a multiplier, Relax counts all outputs."""
+    """The weight as Relax reads it: Relay's depthwise HWOI is (H, W, C, multiplier), Relax's (H, W, outputs, 1)."""
     if kernel_layout != "HWOI" or not _is_depthwise(app, data_layout, groups) or weight.shape[3] == 1:
         return weight.expr
     height, width, channels, multiplier = weight.shape
@@ -136,7 +136,7 @@ def along(app: Application, vector: Tensor | Constant, axis: int, rank: int) -> 
 
 @operator("nn.batch_norm")
 def batch_norm(app: Application) -> Value:
-    """One multiply and one add with constants, as Relay's SimplifyInference makes of it; mean and variance pass through."""
+    """One multiply and one add, as by Relay's SimplifyInference; mean and variance pass through."""
     app.expect_args(5)
     data = app.tensor(0)
     rank = len(data.shape)
@@ -194,9 +194,7 @@ def group_norm(app: Application) -> Value:
         raise app.fail(f"num_groups={groups} does not divide {app.tensor(0).shape[axis]} channels")
     gamma, beta = app.parameter(1).expr, app.parameter(2).expr
     axes = [other for other in range(1, rank) if other != axis]
-    return app.emit(
-        relax.op.nn.group_norm(app.expr(0), gamma, beta, groups, axis, axes, **_normalization_options(app))
-    )
+    return app.emit(relax.op.nn.group_norm(app.expr(0), gamma, beta, groups, axis, axes, **_normalization_options(app)))
 
 
 @operator("nn.lrn")

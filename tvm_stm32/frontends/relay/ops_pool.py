@@ -129,13 +129,16 @@ _METHODS = {"nearest_neighbor": "nearest_neighbor", "linear": "linear", "bilinea
 _METHODS.update({"cubic": "cubic", "bicubic": "cubic"})
 
 
-def _resize(app: Application, size: list[int], name: str, transformation: str) -> Tensor:
-    method = _METHODS.get(app.attrs.text("method", "linear"))
+def _resize(app: Application, size: list[int], name: str, transformation: str, default: str) -> Tensor:
+    method = _METHODS.get(app.attrs.text("method", default))
     if method is None:
-        raise app.unsupported(f"method {app.attrs.text('method', '')} is not supported")
+        raise app.unsupported(f"method {app.attrs.text('method', default)} is not supported")
     rounding = app.attrs.text("rounding_method", "round")
     if app.name == "nn.upsampling" or not rounding:
         rounding = "round_prefer_floor" if transformation == "half_pixel" else "floor"
+    if rounding == "round":
+        # Relay's round takes ties up; that of today's TVM takes them to even.
+        rounding = "round_prefer_ceil"
     return app.emit(
         relax.op.image.resize2d(
             app.expr(0),
@@ -162,7 +165,7 @@ def resize2d(app: Application) -> Value:
     if transformation == "tf_crop_and_resize":
         raise app.unsupported("a region of interest is not supported")
     extents(app, name)
-    return _resize(app, spatial(app, "size", 2), name, transformation)
+    return _resize(app, spatial(app, "size", 2), name, transformation, "linear")
 
 
 @operator("nn.upsampling")
@@ -174,4 +177,5 @@ def upsampling(app: Application) -> Value:
     if not all(0 < scale < 1024 for scale in scales):
         raise app.fail(f"scales {scales}")
     size = [int(extent * scale + 0.5) for extent, scale in zip(extents(app, name), scales, strict=True)]
-    return _resize(app, size, name, "align_corners" if app.attrs.flag("align_corners", False) else "asymmetric")
+    transformation = "align_corners" if app.attrs.flag("align_corners", False) else "asymmetric"
+    return _resize(app, size, name, transformation, "nearest_neighbor")

@@ -21,6 +21,7 @@ _PRECEDENCE = (
     {"+": "add", "-": "subtract"},
     {"*": "multiply", "/": "divide"},
 )
+_MAX_APPLICATIONS = 16
 _TYPE_DTYPE = re.compile(r"ty=(\w+)(?:\s|\Z)")
 _VERSION = re.compile(r'\s*#\[\s*version\s*=\s*"([^"]*)"\s*\]')
 _VERSIONS = ("0.0.5",)
@@ -211,10 +212,8 @@ class _Parser:
             scanner.expect(")", "the arguments of a call")
             expr = ast.Call(expr, tuple(args), attrs, at, _span(scanner.comment))
             applications += 1
-            if applications > 1 and not isinstance(expr.callee, ast.Call | ast.Function):
-                raise self._source.error(at, "an application of something that is no function")
-            if applications > 16:
-                raise self._source.error(at, "more than 16 applications in a row")
+            if applications > _MAX_APPLICATIONS:
+                raise self._source.error(at, f"more than {_MAX_APPLICATIONS} applications in a row")
             expr = self._projected(expr)
         return expr
 

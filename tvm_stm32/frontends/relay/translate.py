@@ -4,16 +4,16 @@ Functions are inlined, tuples and projections disappear, ``if`` on a value becom
 Relax operators of the same meaning. ``qnn`` operators become calls of the integer dialect, in which a scale is an int32
 multiplier M and a shift s (real = M * 2**(s - 31)), with these arguments and attributes:
 
-* ``qnn.conv2d``(data, weight): strides, padding (top, left, bottom, right), dilation, groups, data_layout, kernel_layout,
-  input_zero_point, kernel_zero_point, input_scale, kernel_scale (list). The weight keeps Relay's shape, that is
+* ``qnn.conv2d``(data, weight): strides, padding (top, left, bottom, right), dilation, groups, data_layout,
+  kernel_layout, input_zero_point, kernel_zero_point, input_scale, kernel_scale (list). The weight keeps Relay's shape, that is
   (KH, KW, C, multiplier) for a depthwise HWOI. Result int32 in data_layout.
 * ``qnn.dense``(data, weight[units, K]): input_zero_point, kernel_zero_point, input_scale, kernel_scale. Result int32.
-* ``qnn.requantize``(data, multiplier, shift): multiplier and shift are int32 constants of 1 or C elements along ``axis``;
-  input_zero_point, output_zero_point, rounding (``upward`` or ``tonearest``), input_scale, output_scale (informative).
+* ``qnn.requantize``(data, multiplier, shift): int32 constants of 1 or C elements along ``axis``; input_zero_point,
+  output_zero_point, rounding (``upward`` or ``tonearest``), input_scale, output_scale (informative).
 * ``qnn.quantize``(data) and ``qnn.dequantize``(data): scale, zero_point (lists of 1 or C), axis.
 * ``qnn.add`` and ``qnn.subtract``(lhs, rhs): lhs_multiplier, lhs_shift, lhs_zero_point, lhs_identity, the same of rhs,
-  output_zero_point. An operand whose ``identity`` is true is used as it is, any other one is requantized to int32 without
-  a clip. Result is the clipped (lhs' + rhs' - output_zero_point), or (lhs' - rhs' + output_zero_point).
+  output_zero_point. An operand whose ``identity`` is true is used as it is, any other one is requantized to int32
+  without a clip. Result is the clipped (lhs' + rhs' - output_zero_point), or (lhs' - rhs' + output_zero_point).
 * ``qnn.mul``(lhs, rhs): lhs_zero_point, rhs_zero_point, multiplier, shift, output_zero_point.
 * ``qnn.concatenate``(tensors...): axis; multipliers, shifts, zero_points, identities (one each a tensor),
   output_zero_point. Each tensor is requantized into its own dtype first, unless its identity is true.
@@ -231,7 +231,7 @@ class _Translator:
             if expr.name in self._module.constructors:
                 self._refuse(f"constructor {expr.name}", expr.at, _REASONS["match"])
             return OperatorValue(expr.name)
-        self._refuse(expr.what, expr.at, _REASONS.get(expr.what, ""))
+        return self._refuse(expr.what, expr.at, _REASONS.get(expr.what, ""))
 
     def _refuse(self, what: str, at: int, why: str) -> NoReturn:
         raise self._source.error(at, f"{what} cannot be compiled", why=why)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Union
+from typing import TypeAlias
 
 import numpy as np
 from tvm import relax, runtime
@@ -89,7 +89,7 @@ class OperatorValue:
     name: str
 
 
-Value = Union[Tensor, Constant, tuple["Value", ...], Closure, OperatorValue]
+Value: TypeAlias = Tensor | Constant | tuple["Value", ...] | Closure | OperatorValue
 
 
 def describe(value: Value) -> str:

@@ -14,6 +14,7 @@ from tvm import ir, sym, tirx
 
 from ...errors import UnsupportedOperatorError
 from .bits import count_leading_zeros, multiply_shift, popcount, reinterpret
+from .bounds import fits_int32
 from .intrinsics import COMPOSED, LIBM
 from .literals import PROMOTED, c_type, float_literal, int_literal
 from .walk import Expr, operands
@@ -32,7 +33,6 @@ _COMPARISONS = {
     tirx.NE: ("!=", _EQUAL),
 }
 _BITWISE = {tirx.BitwiseAnd: "&", tirx.BitwiseOr: "|", tirx.BitwiseXor: "^", tirx.LShift: "<<", tirx.RShift: ">>"}
-_INT32 = range(-(1 << 31), 1 << 31)
 
 
 class Text(NamedTuple):
@@ -125,6 +125,9 @@ class ExpressionPrinter:
     def bind(self, variable: ir.Var, value: Expr) -> None:
         """Write ``const T name = value;`` and let the variable stand for it."""
         dtype = dtype_of(value)
+        if dtype == "int64" and self._fits(value):
+            self.narrowed.add(variable)
+            dtype = "int32"
         text = self.index(value) if dtype == "int32" else self.value(value)
         self.variables[variable] = self._temporary(text, dtype)
         if dtype in ("int32", "int64"):
@@ -137,7 +140,8 @@ class ExpressionPrinter:
 
     def _repeatable(self, result: Text, dtype: str) -> Text:
         """The text itself when it is short and plain, otherwise a temporary holding it."""
-        plain = result.level == _ATOM and len(result.text) <= _SHORT and "(" not in result.text
+        plain = result.text.lstrip("-").replace(".", "").isalnum()
+        plain = plain or (result.level == _ATOM and len(result.text) <= _SHORT and "(" not in result.text)
         return result if plain else self._temporary(result.text, dtype)
 
     def _load(self, expr: ir.TensorLoad) -> Text:
@@ -197,8 +201,9 @@ class ExpressionPrinter:
         return self._wrapped(result, dtype)
 
     def _extremum(self, expr: Expr, dtype: str) -> Text:
-        left = self._repeatable(self.text(expr.a), dtype)
-        right = self._repeatable(self.text(expr.b), dtype)
+        show = self._narrow if dtype == "int32" else self.text
+        left = self._repeatable(show(expr.a), dtype)
+        right = self._repeatable(show(expr.b), dtype)
         sign = ">" if isinstance(expr, tirx.Max) else "<"
         choice = f"{left.within(_SHIFT)} {sign} {right.within(_SHIFT)} ? {left.text} : {right.text}"
         return self._wrapped(Text(choice, _TERNARY), dtype)
@@ -270,25 +275,31 @@ class ExpressionPrinter:
         return _atom(name) if dtype != "bool" else Text(f"{name} != 0", _EQUAL)
 
     def _fits(self, expr: Expr) -> bool:
-        bound = self.analyzer.const_int_bound(expr)
-        return int(bound.min_value) in _INT32 and int(bound.max_value) in _INT32
+        return fits_int32(expr, self.analyzer)
 
     def _narrow(self, expr: Expr) -> Text:
-        """An int64 expression in int32 arithmetic where no step can leave int32; other types as they are."""
+        """An int64 index in int32 arithmetic; other types as they are.
+
+        An index addresses memory, so it fits; sums and products of its parts agree modulo 2^32. Other operations (and
+        comparisons, which come here when both sides fit) are done in int32 only where every operand fits.
+        """
         dtype = dtype_of(expr)
         if dtype != "int64":
             return self.text(expr)
-        if isinstance(expr, ir.Var):
-            return self.variables[expr] if expr in self.narrowed else Text(f"(int32_t){self.variables[expr].text}", _UNARY)
-        fits = self._fits(expr)
-        if isinstance(expr, tirx.IntImm) and fits:
+        if isinstance(expr, ir.Var) and expr in self.narrowed:
+            return self.variables[expr]
+        if isinstance(expr, tirx.IntImm):
             return _atom(int_literal(int(expr.value), "int32"))
         if isinstance(expr, tirx.Cast) and dtype_of(expr.value) in PROMOTED | {"int32"}:
             return self.text(expr.value)
-        if type(expr) in _ARITHMETIC and fits and all(self._fits(operand) for operand in operands(expr)):
+        if type(expr) in _ARITHMETIC:
             sign, level = _ARITHMETIC[type(expr)]
             left, right = self._narrow(expr.a), self._narrow(expr.b)
             return Text(f"{left.within(level)} {sign} {_subtrahend(right, level)}", level)
+        if isinstance(expr, tirx.Min | tirx.Max) and self._fits(expr.a) and self._fits(expr.b):
+            return self._extremum(expr, "int32")
+        if isinstance(expr, tirx.Cast) and self._fits(expr.value):
+            return self._cast(expr.value, "int32")
         return Text(f"(int32_t){self.text(expr).within(_UNARY)}", _UNARY)
 
     def _call(self, expr: ir.Call, dtype: str) -> Text:
@@ -303,7 +314,9 @@ class ExpressionPrinter:
         if name in COMPOSED and dtype == "float32":
             pattern, function = COMPOSED[name]
             self.writer.libm.add(function)
-            return Text(pattern.format(self.text(expr.args[0]).within(_UNARY)), _MUL)
+            argument = self.text(expr.args[0])
+            operand = argument.within(_UNARY) if not argument.text.startswith("-") else f"({argument.text})"
+            return Text(pattern.format(argument.text, operand), _MUL)
         raise UnsupportedOperatorError(
             f"intrinsic '{expr.op.name}' on {dtype} cannot be written in C",
             hint="replace the operator in the model, or give it to an external compiler",

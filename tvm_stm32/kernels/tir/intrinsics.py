@@ -29,7 +29,7 @@ LIBM = {
     "nearbyint": "rintf",
     "nextafter": "nextafterf",
     "pow": "powf",
-    "round": "roundf",
+    "round": "rintf",  # TVM folds and compiles it half to even, like nearbyint
     "sin": "sinf",
     "sinh": "sinhf",
     "sqrt": "sqrtf",
@@ -38,9 +38,9 @@ LIBM = {
     "trunc": "truncf",
 }
 
-# Composed from libm functions: the C text with {0} for the (parenthesized) argument, and the function it calls.
+# Composed from libm functions: the C text and the function it calls. {0} is the argument, {1} the same as an operand.
 COMPOSED = {
-    "sigmoid": ("1.0f / (1.0f + expf(-{0}))", "expf"),
+    "sigmoid": ("1.0f / (1.0f + expf(-{1}))", "expf"),
     "rsqrt": ("1.0f / sqrtf({0})", "sqrtf"),
     "exp10": ("powf(10.0f, {0})", "powf"),
 }

@@ -222,12 +222,17 @@ def _same_variables(indices: Any, axes: list[Any]) -> bool:
 
 def _walks(load: Any, variable: Any) -> bool:
     """Whether consecutive values of a variable load consecutive elements."""
-    *leading, last = load.indices
+    indices = list(load.indices)
+    extents = [int(extent) for extent in load.source.ty.shape]
+    while len(indices) > 1 and extents[-1] == 1:
+        indices.pop()
+        extents.pop()
+    *leading, last = indices
     if any(uses(index, variable) for index in leading):
         return False
-    return any(
-        isinstance(term, ir.Var) and term.same_as(variable)
-        for term in ([last] if isinstance(last, ir.Var) else operands(last) if isinstance(last, tirx.Add) else [])
+    terms = operands(last) if isinstance(last, tirx.Add) else [last]
+    return sum(uses(term, variable) for term in terms) == 1 and any(
+        isinstance(term, ir.Var) and term.same_as(variable) for term in terms
     )
 
 
@@ -238,8 +243,10 @@ def _flatten(plan: Plan, output: Stage) -> None:
         return
     loops = list(plan.get_loops(output))
     axes = [axis.var for axis in block.iter_vars]
-    if len(loops) != len(axes):
-        return
+    positions = [index for load in loads(block.body.value) for index in load.indices]
+    mentions = sum(isinstance(node, ir.Var) for node in expressions(block.body.value)) - len(loads(block.body.value))
+    if len(loops) != len(axes) or mentions > len(positions):
+        return  # the value depends on its position: joined loops would have to divide to find it
     views = [(block.body.buffer, list(block.body.indices))]
     views += [(load.source, list(load.indices)) for load in loads(block.body.value)]
     group = [loops[-1]] if loops else []

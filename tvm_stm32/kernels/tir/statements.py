@@ -141,14 +141,19 @@ class StatementPrinter:
         condition = self.expressions.condition(stmt.condition)
         if stmt.else_case is None:
             with self.writer.block(f"if ({condition.text})"):
-                self.write(stmt.then_case)
+                self._write_under(stmt.condition, stmt.then_case)
             return
         with self.writer.block(f"if ({condition.text})", "} else {"):
-            self.write(stmt.then_case)
+            self._write_under(stmt.condition, stmt.then_case)
         with self.writer.captured(1) as lines:
             self.write(stmt.else_case)
         self.writer.lines.extend(lines)
         self.writer.line("}")
+
+    def _write_under(self, condition: Any, stmt: Stmt) -> None:
+        """Write a statement that only runs when a condition holds, which may spare it sign checks."""
+        with self.analyzer.constraint_scope(condition):
+            self.write(stmt)
 
     def _write_Bind(self, stmt: tirx.Bind) -> None:  # noqa: N802
         self.expressions.bind(stmt.var, stmt.value)

@@ -1,0 +1,165 @@
+"""The ``tvm-stm32`` command. Each subcommand imports what it needs when it runs, so ``--help`` is quick."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from . import __version__
+from .errors import Error
+
+_LEVELS = ("time", "balanced", "ram", "size")
+_File = click.Path(path_type=Path)
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="tvm-stm32", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Neural networks as ordinary C in STM32 firmware builds."""
+
+
+def _model_options(command: _Command) -> _Command:
+    for option in (
+        click.option("--name", default="", help="C name of the network (default: from the file's name)."),
+        click.option(
+            "-O", "level", type=click.Choice(_LEVELS), default="time", show_default=True, help="What to optimise for."
+        ),
+        click.option("--params", type=_File, help="Weights of a Relay model (.params)."),
+    ):
+        command = option(command)
+    return command
+
+
+@cli.command("compile")
+@click.argument("file", type=_File)
+@click.option("-o", "--output", "folder", type=_File, required=True, help="Folder for the generated files.")
+@click.option("--board", help="Board to compile for (a name or a board file).")
+@click.option("--cpu", help="CPU to compile for, without a board (default: cortex-m4).")
+@click.option("--no-runtime", is_flag=True, help="Leave the ai_* runtime's files out of the folder.")
+@_model_options
+def compile_command(
+    file: Path,
+    folder: Path,
+    board: str | None,
+    cpu: str | None,
+    no_runtime: bool,
+    level: str,
+    params: Path | None,
+    name: str,
+) -> None:
+    """Turn a model FILE into C: kernels, a network with static memory, weights and a report."""
+    from .commands import compile_to_folder
+
+    network = compile_to_folder(file, folder, board, cpu, level, params, name, with_runtime=not no_runtime)
+    click.echo(
+        f"{network.name}: {len(network.calls)} operators, {network.macs:,} MACs, {network.constant_bytes:,} bytes of "
+        f"constants, {network.arena_size:,} bytes of arena -> {folder}"
+    )
+
+
+@cli.command("inspect")
+@click.argument("file", type=_File)
+@click.option("--board", help="Board to look at the model for.")
+@click.option("--cpu", help="CPU to look at the model for (default: cortex-m4).")
+@_model_options
+def inspect_command(
+    file: Path, board: str | None, cpu: str | None, level: str, params: Path | None, name: str
+) -> None:
+    """Show a model's operators, shapes, quantization, MACs, weights and RAM, before any C compiler runs."""
+    from .commands import inspect_model
+
+    click.echo(inspect_model(file, board, cpu, level, params, name), nl=False)
+
+
+@cli.command("run")
+@click.argument("file", type=_File)
+@click.option("--board", required=True, help="'host', or a board: its emulator runs the firmware.")
+@click.option("--inputs", type=_File, help="Arrays by the model's input names (.npz); generated when absent.")
+@click.option("--outputs", type=_File, help="Write the outputs here (.npz), in the model's order.")
+@click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds the emulator may take.")
+@_model_options
+def run_command(
+    file: Path,
+    board: str,
+    inputs: Path | None,
+    outputs: Path | None,
+    time_limit: float,
+    level: str,
+    params: Path | None,
+    name: str,
+) -> None:
+    """Compile a model FILE, build it for a board and run it on inputs."""
+    from .commands import run_model
+
+    click.echo(run_model(file, board, inputs, outputs, time_limit, level, params, name), nl=False)
+
+
+@cli.command("doctor")
+def doctor_command() -> None:
+    """List the tools this program needs, their versions, and how to get what is missing."""
+    from .doctor import run_doctor
+
+    raise SystemExit(run_doctor())
+
+
+@cli.command("linker-script", hidden=True)
+@click.option("--board", required=True)
+@click.option("-o", "--output", type=_File, required=True)
+def linker_script_command(board: str, output: Path) -> None:
+    """Write a board's linker script (used by the SCons builders)."""
+    from .boards import load_board
+    from .files import write_atomically
+    from .project.linker import linker_script
+
+    write_atomically({output: linker_script(load_board(board))})
+
+
+@cli.command("check-image", hidden=True)
+@click.argument("image", type=_File)
+@click.option("--board", required=True)
+def check_image_command(image: Path, board: str) -> None:
+    """Check a linked image: vector table, entry, memories (used by the SCons builders)."""
+    from .boards import load_board
+    from .project.image import check_image
+
+    check_image(image, load_board(board))
+
+
+@cli.command("run-image", hidden=True)
+@click.argument("image", type=_File)
+@click.option("--board", required=True)
+@click.option("--report", "report_file", type=_File, required=True, help="NAME_report.json of the network.")
+@click.option("--reference", type=_File, help="The same network as a host program: outputs are compared.")
+@click.option("--inputs", type=_File, help="Arrays by input names (.npz); may hold 'labels'.")
+@click.option("--min-accuracy", type=float, default=0.0, help="Least share of samples whose largest output is right.")
+@click.option("--time-limit", type=float, default=60.0, show_default=True)
+def run_image_command(
+    image: Path,
+    board: str,
+    report_file: Path,
+    reference: Path | None,
+    inputs: Path | None,
+    min_accuracy: float,
+    time_limit: float,
+) -> None:
+    """Run a built image on samples and show what came out (used by the SCons builders)."""
+    from .project.evaluation import evaluate
+
+    result = evaluate(image, board, report_file, reference, inputs, min_accuracy, time_limit)
+    click.echo(result.text, nl=False)
+    if not result.passed:
+        raise SystemExit(1)
+
+
+def main() -> None:
+    """Entry point: a user's error is printed as one block and exits with 1; a bug keeps its traceback."""
+    try:
+        cli.main(prog_name="tvm-stm32")
+    except Error as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(1)

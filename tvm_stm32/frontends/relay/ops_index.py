@@ -1,0 +1,139 @@
+"""Operators that pick or repeat elements: take, gather, tile, padding."""
+
+from __future__ import annotations
+
+import numpy as np
+from tvm import relax
+
+from .operator import Application, operator
+from .values import MAX_ELEMENTS, Constant, Tensor, Value, constant_expr, elements
+
+_MAX_EXTENT = 1 << 24
+"""Extent an axis may have after padding by index: the indices become a constant in flash."""
+
+
+@operator("take")
+def take(app: Application) -> Value:
+    """Elements by index along an axis; without one, of the flattened tensor."""
+    app.expect_args(2)
+    if app.attrs.integer("batch_dims", 0):
+        raise app.unsupported("batch_dims is not supported")
+    mode = app.attrs.text("mode", "clip")
+    if mode not in ("clip", "wrap", "fast"):
+        raise app.fail(f"mode {mode!r}")
+    axis = app.attrs.optional_integer("axis")
+    data, indices = app.tensor(0), app.tensor(1)
+    source = data.expr
+    if axis is None:
+        source = app.emit(relax.op.reshape(source, (elements(data.shape),))).expr
+    axis = 0 if axis is None else app.axis(axis, len(data.shape))
+    if isinstance(indices, Constant) and np.issubdtype(indices.array.dtype, np.integer):
+        # Constant indices are put in range here, and the operator needs no checks.
+        extent = data.shape[axis] if len(data.shape) else 1
+        array = indices.array % extent if mode == "wrap" else np.clip(indices.array, 0, max(extent - 1, 0))
+        return app.emit(relax.op.take(source, constant_expr(array.astype(indices.dtype)), axis, "fast"))
+    return app.emit(relax.op.take(source, indices.expr, axis, mode))
+
+
+@operator("gather")
+def gather(app: Application) -> Value:
+    """One element for each index, along an axis."""
+    app.expect_args(2)
+    axis = app.axis(app.attrs.integer("axis"), len(app.tensor(0).shape))
+    return app.emit(relax.op.gather_elements(app.expr(0), app.expr(1), axis))
+
+
+@operator("gather_nd")
+def gather_nd(app: Application) -> Value:
+    """Elements by index tuples, which Relay keeps along axis 0 of the indices and Relax along the last."""
+    app.expect_args(2)
+    rank = len(app.tensor(1).shape)
+    indices = app.emit(relax.op.permute_dims(app.expr(1), [*range(1, rank), 0]))
+    return app.emit(relax.op.gather_nd(app.expr(0), indices.expr, app.attrs.integer("batch_dims", 0)))
+
+
+@operator("tile")
+def tile(app: Application) -> Value:
+    """Repeats the whole tensor."""
+    app.expect_args(1)
+    reps = app.attrs.integers("reps")
+    if not reps or min(reps) < 1 or elements((*reps, *app.tensor(0).shape)) > MAX_ELEMENTS:
+        raise app.fail(f"reps={reps}")
+    return app.emit(relax.op.tile(app.expr(0), reps))
+
+
+@operator("repeat")
+def repeat(app: Application) -> Value:
+    """Repeats each element along an axis; without one, of the flattened tensor."""
+    app.expect_args(1)
+    shape = app.tensor(0).shape
+    repeats = app.attrs.integer("repeats")
+    axis = app.attrs.optional_integer("axis")
+    if repeats < 1 or repeats * elements(shape) > MAX_ELEMENTS:
+        raise app.fail(f"repeats={repeats}")
+    return app.emit(relax.op.repeat(app.expr(0), repeats, None if axis is None else app.axis(axis, len(shape))))
+
+
+@operator("reverse")
+def reverse(app: Application) -> Value:
+    """Flips one axis."""
+    app.expect_args(1)
+    axis = app.attrs.optional_integer("axis")
+    return app.emit(relax.op.flip(app.expr(0), app.axis(axis or 0, len(app.tensor(0).shape))))
+
+
+@operator("broadcast_to", "broadcast_to_like")
+def broadcast_to(app: Application) -> Value:
+    """Repeats along new dimensions and those of extent 1."""
+    app.expect_args(1, 2)
+    shape = app.tensor(1).shape if len(app.args) == 2 else tuple(app.attrs.integers("shape"))
+    return app.emit(relax.op.broadcast_to(app.expr(0), shape))
+
+
+@operator("nn.pad")
+def pad(app: Application) -> Value:
+    """Padding with a constant scalar, the edge or a reflection."""
+    app.expect_args(1, 2)
+    data = app.tensor(0)
+    widths = _widths(app, len(data.shape))
+    mode = app.attrs.text("pad_mode", "constant")
+    if mode != "constant":
+        return _padded_by_index(app, widths, mode)
+    value = app.scalar(1) if len(app.args) == 2 else app.attrs.real("pad_value", 0.0)
+    if not any(before or after for before, after in widths):
+        return data
+    result = app.emit(relax.op.nn.pad(data.expr, [width for pair in widths for width in pair], "constant", value))
+    result.quantization = getattr(data, "quantization", None)
+    return result
+
+
+def _widths(app: Application, rank: int) -> list[tuple[int, int]]:
+    widths = app.attrs.pairs("pad_width")
+    if len(widths) != rank or any(min(pair) < 0 or max(pair) > MAX_ELEMENTS for pair in widths):
+        raise app.fail(f"pad_width={widths} for {rank} dimensions")
+    return widths
+
+
+@operator("nn.mirror_pad")
+def mirror_pad(app: Application) -> Value:
+    """Padding with a mirror image, with (SYMMETRIC) or without (REFLECT) the edge."""
+    app.expect_args(1)
+    mode = app.attrs.text("mode", "SYMMETRIC").lower()
+    return _padded_by_index(app, _widths(app, len(app.tensor(0).shape)), mode)
+
+
+def _padded_by_index(app: Application, widths: list[tuple[int, int]], mode: str) -> Value:
+    if mode not in ("edge", "reflect", "symmetric"):
+        raise app.fail(f"mode {mode!r}")
+    value: Tensor | Constant = app.tensor(0)
+    for axis, (before, after) in enumerate(widths):
+        extent = value.shape[axis]
+        if not before and not after:
+            continue
+        if extent + before + after > _MAX_EXTENT or (
+            mode != "edge" and max(before, after) > extent - (mode == "reflect")
+        ):
+            raise app.fail(f"pad_width {(before, after)} of {extent} elements")
+        indices = np.pad(np.arange(extent, dtype=np.int32), (before, after), mode=mode)  # type: ignore[call-overload]
+        value = app.emit(relax.op.take(value.expr, constant_expr(indices), axis, "fast"))
+    return value

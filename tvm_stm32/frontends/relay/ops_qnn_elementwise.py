@@ -1,0 +1,253 @@
+"""Quantized element-wise operators, tables, concatenation and pooling -> the integer dialect.
+
+The rules are those of Relay's ``qnn`` lowering, the attributes those listed in :mod:`.translate`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from tvm import relax
+
+from ...numerics import multiply_upward, quantize_multiplier
+from .operator import OPERATORS, Application, operator
+from .ops_pool import layout, padding, spatial
+from .ops_qnn import emit_requantize
+from .qnn_arguments import (
+    INTEGERS,
+    integer_tensor,
+    multipliers_of,
+    note_input,
+    quantization_of,
+    scale_of,
+    scales_of,
+    zero_point_of,
+    zero_points_of,
+)
+from .values import Constant, Tensor, Value, constant_expr
+
+_EIGHT_BIT = ("int8", "uint8")
+
+
+def _binary_operands(app: Application) -> tuple[Tensor | Constant, Tensor | Constant, tuple[int, ...]]:
+    app.expect_args(8)
+    left, right = integer_tensor(app, 0), integer_tensor(app, 1)
+    if left.dtype != right.dtype:
+        raise app.fail(f"operands of {left.dtype} and {right.dtype}")
+    for index in range(2):
+        note_input(app, index, scales_of(app, 2 + 2 * index), zero_points_of(app, 3 + 2 * index))
+    return left, right, np.broadcast_shapes(left.shape, right.shape)
+
+
+def _sum(name: str) -> Callable[[Application], Value]:
+    def translate(app: Application) -> Value:
+        left, right, shape = _binary_operands(app)
+        scale, zero_point = scale_of(app, 6), zero_point_of(app, 7)
+        options: dict[str, object] = {}
+        for index, side in enumerate(("lhs", "rhs")):
+            own_scale, own_zero_point = scale_of(app, 2 + 2 * index), zero_point_of(app, 3 + 2 * index)
+            multiplier, shift = multipliers_of(app, np.array([float(own_scale) / float(scale)]))
+            options[f"{side}_multiplier"], options[f"{side}_shift"] = int(multiplier[0]), int(shift[0])
+            options[f"{side}_zero_point"] = own_zero_point
+            options[f"{side}_identity"] = bool(own_scale == scale and own_zero_point == zero_point)
+        options["output_zero_point"] = zero_point
+        result = app.dialect(name, [left.expr, right.expr], shape, left.dtype, **options)
+        result.quantization = quantization_of(np.array([scale]), [zero_point])
+        return result
+
+    return translate
+
+
+OPERATORS["qnn.add"] = _sum("qnn.add")
+OPERATORS["qnn.subtract"] = _sum("qnn.subtract")
+
+
+@operator("qnn.mul")
+def multiply(app: Application) -> Value:
+    """Element-wise product."""
+    left, right, shape = _binary_operands(app)
+    scale, zero_point = scale_of(app, 6), zero_point_of(app, 7)
+    # Relay multiplies the two scales in float32.
+    multiplier, shift = multipliers_of(app, np.array([float(scale_of(app, 2) * scale_of(app, 4)) / float(scale)]))
+    result = app.dialect(
+        "qnn.mul",
+        [left.expr, right.expr],
+        shape,
+        left.dtype,
+        lhs_zero_point=zero_point_of(app, 3),
+        rhs_zero_point=zero_point_of(app, 5),
+        multiplier=int(multiplier[0]),
+        shift=int(shift[0]),
+        output_zero_point=zero_point,
+    )
+    result.quantization = quantization_of(np.array([scale]), [zero_point])
+    return result
+
+
+def _constants(app: Application, index: int) -> list[np.ndarray]:
+    arrays = [part.array for part in app.tensors(index) if isinstance(part, Constant) and part.array.size == 1]
+    if len(arrays) != len(app.tensors(index)):
+        raise app.fail(f"argument {index + 1} is not a tuple of constant scalars")
+    return arrays
+
+
+@operator("qnn.concatenate")
+def concatenate(app: Application) -> Value:
+    """Concatenation of tensors that are requantized first where their parameters differ from the output's."""
+    app.expect_args(5)
+    parts = app.tensors(0)
+    scales = [np.float32(array.reshape(-1)[0]) for array in _constants(app, 1)]
+    zero_points = [int(array.reshape(-1)[0]) for array in _constants(app, 2)]
+    scale, zero_point = scale_of(app, 3), zero_point_of(app, 4)
+    if not len(parts) == len(scales) == len(zero_points) or any(not 0 < value < np.inf for value in scales):
+        raise app.fail("tensors, scales and zero points do not go together")
+    axis = app.axis(app.attrs.integer("axis", 0), len(parts[0].shape))
+    dtype, rest = parts[0].dtype, _without(parts[0].shape, axis)
+    if any(part.dtype != dtype or _without(part.shape, axis) != rest for part in parts) or dtype not in INTEGERS:
+        raise app.fail("the tensors differ in more than one extent, or in dtype")
+    multiplier, shift = multipliers_of(app, np.array([float(value) / float(scale) for value in scales]))
+    shape = list(parts[0].shape)
+    shape[axis] = sum(part.shape[axis] for part in parts)
+    for part, own, zero in zip(parts, scales, zero_points, strict=True):
+        if isinstance(part, Tensor) and part.origin:
+            app.emitter.input_quantization.setdefault(part.origin, quantization_of(np.array([own]), [zero]))
+    result = app.dialect(
+        "qnn.concatenate",
+        [part.expr for part in parts],
+        shape,
+        dtype,
+        axis=axis,
+        multipliers=[int(value) for value in multiplier],
+        shifts=[int(value) for value in shift],
+        zero_points=zero_points,
+        identities=[bool(pair == (scale, zero_point)) for pair in zip(scales, zero_points, strict=True)],
+        output_zero_point=zero_point,
+    )
+    result.quantization = quantization_of(np.array([scale]), [zero_point])
+    return result
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return shape[:axis] + shape[axis + 1 :] if len(shape) > axis else (-1,)
+
+
+def _erf(x: np.ndarray) -> np.ndarray:
+    return np.array([math.erf(float(value)) for value in x], np.float32)
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return np.asarray(1 / (1 + np.exp(-x)), np.float32)
+
+
+def _hardswish(x: np.ndarray) -> np.ndarray:
+    return np.asarray(x * np.clip(x + np.float32(3), 0, 6) / np.float32(6), np.float32)
+
+
+_FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "qnn.tanh": np.tanh,
+    "qnn.sigmoid": _sigmoid,
+    "qnn.exp": np.exp,
+    "qnn.sqrt": np.sqrt,
+    "qnn.rsqrt": lambda x: np.asarray(1 / np.sqrt(x), np.float32),
+    "qnn.erf": _erf,
+    "qnn.log": np.log,
+    "qnn.abs": np.abs,
+    "qnn.hardswish": _hardswish,
+}
+
+
+def _codes(dtype: str) -> np.ndarray:
+    limits = np.iinfo(dtype)
+    return np.arange(limits.min, limits.max + 1).astype(np.int32)
+
+
+def _quantized(real: np.ndarray, scale: np.float32, zero_point: int, dtype: str) -> np.ndarray:
+    """Relay's quantize in float32; NaN, which is undefined there, becomes the zero point."""
+    limits = np.iinfo(dtype)
+    scaled = real.astype(np.float32) / scale
+    whole = np.trunc(scaled)
+    away = np.abs(scaled - whole) >= np.float32(0.5)
+    rounded = np.where(away, whole + np.sign(scaled), whole) + np.float32(zero_point)
+    clipped = np.clip(np.nan_to_num(rounded, nan=float(zero_point), posinf=3e38, neginf=-3e38), limits.min, limits.max)
+    return np.asarray(clipped, dtype)
+
+
+def _table(app: Application, table: np.ndarray) -> Tensor:
+    data = app.tensor(0)
+    return app.dialect("qnn.table", [data.expr, constant_expr(table)], data.shape, data.dtype)
+
+
+def _unary(app: Application) -> Value:
+    app.expect_args(5)
+    data = integer_tensor(app, 0, _EIGHT_BIT)
+    source, target = (scale_of(app, 1), zero_point_of(app, 2)), (scale_of(app, 3), zero_point_of(app, 4))
+    note_input(app, 0, np.array([source[0]]), [source[1]])
+    with np.errstate(all="ignore"):
+        real = (_codes(data.dtype) - np.int32(source[1])).astype(np.float32) * source[0]
+        table = _quantized(_FUNCTIONS[app.name](real), *target, data.dtype)
+    result = _table(app, table)
+    result.quantization = quantization_of(np.array([target[0]]), [target[1]])
+    return result
+
+
+OPERATORS.update(dict.fromkeys(_FUNCTIONS, _unary))
+
+
+@operator("qnn.leaky_relu")
+def leaky_relu(app: Application) -> Value:
+    """Leaky relu in fixed point; without output parameters (before 0.12) they are the input's."""
+    app.expect_args(3, 5)
+    data = integer_tensor(app, 0, _EIGHT_BIT)
+    scale, zero_point = scale_of(app, 1), zero_point_of(app, 2)
+    target, target_zero = (scale_of(app, 3), zero_point_of(app, 4)) if len(app.args) == 5 else (scale, zero_point)
+    note_input(app, 0, np.array([scale]), [zero_point])
+    alpha = app.attrs.real("alpha", 0.25)
+    if not 0 < alpha < 1:
+        raise app.unsupported(f"alpha={alpha} is not between 0 and 1")
+    codes = _codes(data.dtype)
+    moved = multiply_upward(codes - zero_point, *quantize_multiplier(float(scale) / float(target))) + target_zero
+    sloped = multiply_upward(moved, *quantize_multiplier(alpha))
+    offset = multiply_upward(np.array([target_zero], np.int32), *quantize_multiplier(1 - alpha))
+    limits = np.iinfo(data.dtype)
+    table = np.clip(np.where(codes < zero_point, sloped + offset, moved), limits.min, limits.max)
+    result = _table(app, table.astype(data.dtype))
+    result.quantization = quantization_of(np.array([target]), [target_zero])
+    return result
+
+
+@operator("qnn.avg_pool2d")
+def avg_pool2d(app: Application) -> Value:
+    """Requantize to int32, average with a division that truncates, clip."""
+    app.expect_args(5)
+    data = integer_tensor(app, 0, _EIGHT_BIT)
+    name = layout(app, "layout", 2)
+    source, target = scales_of(app, 1), scale_of(app, 3)
+    zero_points = (zero_point_of(app, 2), zero_point_of(app, 4))
+    note_input(app, 0, source, [zero_points[0]])
+    if source.size != 1:
+        raise app.unsupported("only one scale a tensor is supported")
+    wide: Tensor = (
+        app.emit(relax.op.astype(data.expr, "int32"))
+        if source[0] == target and zero_points[0] == zero_points[1]
+        else emit_requantize(app, data, source, target, zero_points, axis=0, rounding="upward", dtype="int32")
+    )
+    pooled = app.emit(
+        relax.op.nn.avg_pool2d(
+            wide.expr,
+            spatial(app, "pool_size", 2),
+            spatial(app, "strides", 2, [1]),
+            padding(app, 2),
+            spatial(app, "dilation", 2, [1]),
+            app.attrs.flag("ceil_mode", False),
+            app.attrs.flag("count_include_pad", False),
+            name,
+        )
+    )
+    app.emitter.integer = True
+    limits = np.iinfo(data.dtype)
+    clipped = app.emit(relax.op.clip(pooled.expr, int(limits.min), int(limits.max)))
+    result = app.emit(relax.op.astype(clipped.expr, data.dtype))
+    result.quantization = quantization_of(np.array([target]), [zero_points[1]])
+    return result

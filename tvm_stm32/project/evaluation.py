@@ -1,0 +1,165 @@
+"""Run a built image on samples and say what came out: accuracy, equality with the host, instructions, memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..boards import HOST, Board, load_board
+from ..errors import Error
+from ..model import Quantization, TensorInfo
+from .emulator import RunResult
+from .image import image_sizes
+from .inference import run_samples
+from .samples import Samples, read_samples, unpack
+
+RELATIVE_TOLERANCE = 1e-5
+ABSOLUTE_TOLERANCE = 1e-6
+"""How far a float output may lie from the host's."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What to print, and whether everything that was checked holds."""
+
+    text: str
+    passed: bool
+
+
+def evaluate(
+    image: Path,
+    board_name: str,
+    report_file: Path,
+    reference: Path | None,
+    inputs: Path | None,
+    min_accuracy: float,
+    time_limit: float,
+) -> Evaluation:
+    """Run ``image`` on its board's emulator; compare with the host program ``reference`` and with labels.
+
+    Raises the errors of :func:`run_samples`.
+    """
+    board = load_board(board_name)
+    facts = _read_report(report_file)
+    input_infos = [_tensor_info(entry) for entry in facts["inputs"]]
+    output_infos = [_tensor_info(entry) for entry in facts["outputs"]]
+    samples = read_samples(inputs, input_infos)
+    count = "none" if board.is_host else "auto"
+    results, run = run_samples(
+        image, board, samples.packed, timeout_s=time_limit, count=count, cache_dir=image.parent
+    )
+    lines = [f"{facts['network']} ({facts['model']['file']}) on {_where(board)}: {len(results)} samples", ""]
+    passed = True
+    predictions, accuracy = _predictions(samples, output_infos, results)
+    lines += predictions
+    if accuracy is not None and accuracy < min_accuracy:
+        lines.append(f"FAILED: accuracy is below {min_accuracy:.1%}")
+        passed = False
+    if reference is not None:
+        expected, _ = run_samples(reference, HOST, samples.packed, timeout_s=time_limit)
+        line, same = compare(output_infos, results, expected)
+        lines.append(line)
+        passed &= same
+    lines.append(summary(image, board, facts["network"], facts["macs"], run))
+    return Evaluation("\n".join(lines), passed)
+
+
+def compare(infos: Sequence[TensorInfo], results: Sequence[bytes], expected: Sequence[bytes]) -> tuple[str, bool]:
+    """Outputs against the host build's: integers byte for byte, floats within the tolerances."""
+    total = sum(len(result) for result in results)
+    if list(results) == list(expected):
+        return f"host reference       every output byte equal ({total:,} bytes)", True
+    worst = 0.0
+    for info, got, want in zip(infos, unpack(infos, results), unpack(infos, expected), strict=True):
+        if info.dtype.startswith("float"):
+            close = np.isclose(got, want, RELATIVE_TOLERANCE, ABSOLUTE_TOLERANCE, equal_nan=True)
+            worst = max(worst, float(np.nanmax(np.abs(got.astype(np.float64) - want))))
+            wrong = int((~close).sum())
+        else:
+            wrong = int((got != want).sum())
+        if wrong:
+            return f"FAILED: {wrong:,} of {got.size:,} values of output '{info.name}' differ from the host build", False
+    return (
+        f"host reference       every output within {RELATIVE_TOLERANCE:g} relative, {ABSOLUTE_TOLERANCE:g} absolute"
+        f" (largest difference {worst:.3g})",
+        True,
+    )
+
+
+def summary(image: Path, board: Board, network: str, macs: int, run: RunResult) -> str:
+    """Instructions, flash and RAM of a finished run."""
+    lines = []
+    if run.instructions:
+        mean = sum(run.instructions) / len(run.instructions)
+        method = "TCG plugin" if run.count_method == "plugin" else "SysTick under -icount"
+        per_mac = f", {mean / macs:.2f} per MAC" if macs else ""
+        lines.append(f"instructions         {mean:,.0f} executed per inference ({method}; not cycles){per_mac}")
+    if board.is_host:
+        return "\n".join([f"{network}: {run.values.get('samples', '0')} samples run on this computer", *lines]) + "\n"
+    sizes = image_sizes(image)
+    split = sizes.get("flash_split", {})
+    flash, ram = board.memory("flash").size, board.memory("ram").size
+    stack = int(run.values.get("stack", "0"))
+    lines += [
+        "",
+        f"flash  {sizes['flash']:>9,} bytes of {flash:,}",
+        f"         weights      {sizes['weights']:>9,}",
+        f"         code         {sizes['flash'] - sizes['weights']:>9,}"
+        + (
+            f"  (network {split['kernels']:,}, runtime {split['runtime']:,}, C library {split['libc']:,})"
+            if split
+            else ""
+        ),
+        f"RAM    {sizes['ram'] + stack:>9,} bytes of {ram:,}",
+        f"         arena        {sizes['arena']:>9,}",
+        f"         static data  {sizes['ram'] - sizes['arena']:>9,}",
+        f"         stack        {stack:>9,}  (high-water mark of an inference)",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _where(board: Board) -> str:
+    if board.is_host:
+        return "this computer"
+    machine = f", emulated by QEMU {board.emulator.machine}" if board.emulator else ""
+    return f"{board.name} ({board.target.cpu}{machine})"
+
+
+def _predictions(
+    samples: Samples, infos: Sequence[TensorInfo], results: Sequence[bytes]
+) -> tuple[list[str], float | None]:
+    if samples.labels is None:
+        return [], None
+    scores = unpack(infos, results)[0].reshape(len(results), -1)
+    predicted = scores.argmax(axis=1)
+    right = int((predicted == samples.labels).sum())
+    accuracy = right / len(results)
+    rows = [f"  {' '.join(str(p) for p in predicted[start : start + 40])}" for start in range(0, len(predicted), 40)]
+    wrong = [f"{i}: {p} for {t}" for i, (p, t) in enumerate(zip(predicted, samples.labels, strict=True)) if p != t]
+    lines = ["predictions", *rows]
+    if wrong:
+        lines.append(f"  wrong: {'; '.join(wrong[:12])}{' ...' if len(wrong) > 12 else ''}")
+    lines.append(f"accuracy             {accuracy:.2%} ({right} of {len(results)})")
+    return lines, accuracy
+
+
+def _read_report(path: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise Error(f"cannot read network report '{path}': {error}") from None
+    if not isinstance(facts, dict):
+        raise Error(f"'{path}' is no network report")
+    return facts
+
+
+def _tensor_info(entry: dict[str, Any]) -> TensorInfo:
+    quantization = None
+    if entry.get("scale"):
+        quantization = Quantization(tuple(entry["scale"]), tuple(entry["zero_point"]))
+    return TensorInfo(entry["name"], tuple(entry["shape"]), entry["dtype"], quantization)
