@@ -75,7 +75,11 @@ ELEMENTWISE = [
     Case("power_two", [_f(20)], lambda x: op.power(x, _c(2.0)), np.square),
     Case("power", [_p(20), _f(20)], op.power, np.power),
     Case("round_half", [np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 2.49], "float32")], op.round),
-    Case("is_special", [np.array([np.nan, np.inf, -np.inf, 0], "float32")], lambda x: op.logical_or(op.isnan(x), op.isinf(x))),
+    Case(
+        "is_special",
+        [np.array([np.nan, np.inf, -np.inf, 0], "float32")],
+        lambda x: op.logical_or(op.isnan(x), op.isinf(x)),
+    ),
     Case("infinity_constant", [_f(4) > 0, _f(4)], lambda m, x: op.where(m, x, _c(float("-inf")))),
     *(
         Case(f"unary_{name}", [_p(33)], getattr(op, name))
@@ -89,25 +93,59 @@ INTEGERS = [
     Case("floor_mod", [_i(-50, 50, 4, 5), _NONZERO], op.floor_mod, np.mod),
     Case("floor_divide_by_constant", [_i(-50, 50, 40)], lambda x: op.floor_divide(x, _c(7, "int32")), lambda x: x // 7),
     Case("floor_mod_by_constant", [_i(-50, 50, 40)], lambda x: op.floor_mod(x, _c(7, "int32")), lambda x: x % 7),
-    Case("floor_divide_int8", [_i(-50, 50, 40, dtype="int8")], lambda x: op.floor_divide(x, _c(7, "int8")), lambda x: x // np.int8(7)),
+    Case(
+        "floor_divide_int8",
+        [_i(-50, 50, 40, dtype="int8")],
+        lambda x: op.floor_divide(x, _c(7, "int8")),
+        lambda x: x // np.int8(7),
+    ),
     Case("int8_wraps", [_i(-128, 128, 90, dtype="int8"), _i(-128, 128, 90, dtype="int8")], op.add, np.add),
     Case("uint8_wraps", [_i(0, 256, 90, dtype="uint8"), _i(0, 256, 90, dtype="uint8")], op.multiply, np.multiply),
     Case("int16_maximum", [_i(-99, 99, 90, dtype="int16"), _i(-99, 99, 90, dtype="int16")], op.maximum, np.maximum),
     Case("int8_clip", [_i(-128, 128, 90, dtype="int8")], lambda x: op.clip(x, -20, 30), lambda x: np.clip(x, -20, 30)),
-    Case("int64_arithmetic", [_i(-9, 9, 20, dtype="int64"), _i(1, 9, 20, dtype="int64")], lambda x, y: op.multiply(op.add(x, y), y)),
-    Case("shifts", [_i(-99, 99, 20), _i(0, 5, 20)], lambda x, s: op.bitwise_xor(op.left_shift(x, s), op.right_shift(x, s))),
-    Case("bitwise", [_i(0, 99, 20, dtype="uint32"), _i(0, 99, 20, dtype="uint32")], lambda x, y: op.bitwise_and(op.bitwise_or(x, y), op.bitwise_not(y))),
+    Case(
+        "int64_arithmetic",
+        [_i(-9, 9, 20, dtype="int64"), _i(1, 9, 20, dtype="int64")],
+        lambda x, y: op.multiply(op.add(x, y), y),
+    ),
+    Case(
+        "shifts",
+        [_i(-99, 99, 20), _i(0, 5, 20)],
+        lambda x, s: op.bitwise_xor(op.left_shift(x, s), op.right_shift(x, s)),
+    ),
+    Case(
+        "bitwise",
+        [_i(0, 99, 20, dtype="uint32"), _i(0, 99, 20, dtype="uint32")],
+        lambda x, y: op.bitwise_and(op.bitwise_or(x, y), op.bitwise_not(y)),
+    ),
     Case("int8_bitwise_not", [_i(-128, 127, 20, dtype="int8")], op.bitwise_not, np.invert),
     Case("int_absolute", [_i(-99, 99, 20)], op.abs, np.abs),
     Case("cast_down", [_f(20) * 50], lambda x: op.astype(x, "int8"), lambda x: x.astype("int8")),
-    Case("cast_up", [_i(-128, 127, 20, dtype="int8")], lambda x: op.astype(x, "float32"), lambda x: x.astype("float32")),
-    Case("cast_int64_to_int32", [_i(-99, 99, 20, dtype="int64")], lambda x: op.astype(x, "int32"), lambda x: x.astype("int32")),
+    Case(
+        "cast_up", [_i(-128, 127, 20, dtype="int8")], lambda x: op.astype(x, "float32"), lambda x: x.astype("float32")
+    ),
+    Case(
+        "cast_int64_to_int32",
+        [_i(-99, 99, 20, dtype="int64")],
+        lambda x: op.astype(x, "int32"),
+        lambda x: x.astype("int32"),
+    ),
     Case("cast_to_bool", [_i(-2, 2, 20)], lambda x: op.astype(x, "bool"), lambda x: x.astype("bool")),
-    Case("int8_matmul", [_i(-128, 127, 3, 8, dtype="int8"), _i(-128, 127, 8, 5, dtype="int8")], lambda x, y: op.matmul(x, y, out_dtype="int32")),
+    Case(
+        "int8_matmul",
+        [_i(-128, 127, 3, 8, dtype="int8"), _i(-128, 127, 8, 5, dtype="int8")],
+        lambda x, y: op.matmul(x, y, out_dtype="int32"),
+    ),
     Case("int32_sum", [_i(-99, 99, 4, 9)], lambda x: op.sum(x, 1), lambda x: x.sum(1, dtype="int32")),
     Case("quantize", [_f(3, 16) * 4], lambda x: op.quantize(x, _c(0.05), _c(3, "int8"), 1, "int8")),
-    Case("quantize_channels", [_f(3, 4) * 4], lambda x: op.quantize(x, _c(_SCALES), _c(np.arange(4), "int8"), 1, "int8")),
-    Case("dequantize", [_i(-128, 127, 3, 16, dtype="int8")], lambda x: op.dequantize(x, _c(0.05), _c(3, "int8"), 1, "float32")),
+    Case(
+        "quantize_channels", [_f(3, 4) * 4], lambda x: op.quantize(x, _c(_SCALES), _c(np.arange(4), "int8"), 1, "int8")
+    ),
+    Case(
+        "dequantize",
+        [_i(-128, 127, 3, 16, dtype="int8")],
+        lambda x: op.dequantize(x, _c(0.05), _c(3, "int8"), 1, "float32"),
+    ),
 ]
 
 

@@ -18,6 +18,8 @@ from tvm_stm32.toolchain import find_gcc, run_tool
 M4 = load_board("stm32f405")
 M55 = load_board("mps3-an547")
 
+CCM = ".ccm 0x10000000 : { *(.ccm) } AT > FLASH\n"
+
 # A start-up of its own, for images that are wrong on purpose.
 VECTORS = """
 extern unsigned int __stack_top[];
@@ -80,7 +82,7 @@ def test_a_missing_vector_table_is_named(tmp_path: Path) -> None:
 
 
 def test_an_empty_vector_table_is_named(tmp_path: Path) -> None:
-    source = "__attribute__((used, section(\".isr_vector\"))) const int v[16] = {0};\nvoid Reset_Handler(void) { }\n"
+    source = '__attribute__((used, section(".isr_vector"))) const int v[16] = {0};\nvoid Reset_Handler(void) { }\n'
     with pytest.raises(FirmwareError, match=r"no vector table at the start of FLASH \(0x08000000\)"):
         check_image(link(tmp_path, source, linker_script(M4)), M4)
 
@@ -99,9 +101,17 @@ def test_a_vector_table_elsewhere_is_named(tmp_path: Path) -> None:
 
 def test_a_section_outside_the_memories_is_named(tmp_path: Path) -> None:
     source = startup() + 'int far_away __attribute__((section(".ccm"))) = 1;\n'
-    # Loaded from flash, but meant to run where the image may not put anything.
-    script = without_asserts(linker_script(M4)).replace("/DISCARD/", ".ccm 0x10000000 : { *(.ccm) } AT > FLASH\n /DISCARD/")
-    with pytest.raises(FirmwareError, match=r"section \.ccm \(0x10000000, 4 bytes\) is outside SRAM"):
+    # The chip has this memory, its emulator does not.
+    script = without_asserts(linker_script(M4)).replace("/DISCARD/", CCM + "/DISCARD/")
+    with pytest.raises(FirmwareError, match=r"section \.ccm \(0x10000000, 4 bytes\) is outside FLASH, SRAM"):
+        check_image(link(tmp_path, source, script), M4)
+    check_image(link(tmp_path, source, script), M4, emulated=False)
+
+
+def test_variables_in_flash_are_named(tmp_path: Path) -> None:
+    source = startup() + "int counter __attribute__((used)) = 7;\n"
+    script = without_asserts(linker_script(M4)).replace("> RAM AT > FLASH", "> FLASH")
+    with pytest.raises(FirmwareError, match=r"section \.data .* holds variables, but FLASH cannot be written"):
         check_image(link(tmp_path, source, script), M4)
 
 
@@ -154,7 +164,7 @@ def test_sizes_add_up(board, tmp_path: Path) -> None:  # type: ignore[no-untyped
 def test_libc_and_libm_are_told_apart_from_kernels(tmp_path: Path) -> None:
     text = (
         "#include <math.h>\n#include <string.h>\nvolatile float x = 0.5F;\nvolatile char a[99];\nchar b[99];\n"
-        'int main(int argc, char **argv) { (void)argv; memset(b, argc, sizeof(b)); x = expf(x) + (float)b[argc];\n'
+        "int main(int argc, char **argv) { (void)argv; memset(b, argc, sizeof(b)); x = expf(x) + (float)b[argc];\n"
         'port_print((x > 1.6F) ? "status=ok\\n" : "status=error expf\\n"); return 0; }\n'
     )
     elf = build_program(text, M4, tmp_path)

@@ -35,8 +35,9 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("bare")
 @pytest.mark.parametrize("find", [toolchain.find_gcc, toolchain.find_qemu, toolchain.find_host_cc])
-def test_a_missing_tool_says_how_to_get_it(find, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+def test_a_missing_tool_says_how_to_get_it(find, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr(sys, "platform", "linux")
     with pytest.raises(ToolchainError, match="apt-get install --no-install-recommends"):
         find()
@@ -124,7 +125,8 @@ def test_doctor_lists_every_tool_and_succeeds_here() -> None:
     assert "missing" not in text
 
 
-def test_doctor_says_what_is_missing(bare: Path) -> None:
+@pytest.mark.usefixtures("bare")
+def test_doctor_says_what_is_missing() -> None:
     lines: list[str] = []
     assert doctor.run_doctor(lines.append) == 1
     text = "\n".join(lines)

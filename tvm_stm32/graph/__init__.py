@@ -9,6 +9,7 @@ from tvm import IRModule, relax
 
 from ..model import Model
 from .legalize_qnn import legalize_qnn
+from .naming import adopt_names
 from .peephole import Peephole
 from .qdq import Emit, QdqRewriter, integer_pool
 from .qnn import QnnRewriter
@@ -24,7 +25,7 @@ def prepare(model: Model) -> IRModule:
 
     What remains are plain Relax operators; ``qnn`` calls without a kernel are decomposed into those.
     """
-    function = model.module["main"]
+    function = adopt_names(model.module["main"])
     if model.numerics == "relay":
         function = _apply(function, lambda view, emit: QnnRewriter(view, emit))
     elif model.numerics != "float":
@@ -36,7 +37,7 @@ def prepare(model: Model) -> IRModule:
             function = simpler
             break
         function = simpler
-    return legalize_qnn(IRModule({"main": function}))
+    return legalize_qnn(IRModule({"main": adopt_names(function)}))
 
 
 class _IntegerPools:
@@ -52,16 +53,18 @@ def _apply(function: relax.Function, make: Callable[[Function, Emit], _Rewriter]
     """One pass over the bindings; variables keep their identity, so users of a rewritten value need no change."""
     view = Function(function)
     bindings: list[relax.VarBinding] = []
+    label = ""
 
     def emit(value: relax.Expr) -> relax.Expr:
         call = normalized(value)
-        variable = relax.DataflowVar(f"t{len(bindings)}", call.ty)
+        variable = relax.DataflowVar(label, call.ty)
         bindings.append(relax.VarBinding(variable, call))
         view.definitions[variable] = call
         return variable
 
     rewriter = make(view, emit)
     for binding in view.bindings:
+        label = binding.var.name
         value = rewriter.rewrite(binding.value)
         if value is None:
             bindings.append(binding)

@@ -46,15 +46,15 @@ def lower_to_tir(module: ir.IRModule) -> ir.IRModule:
     module = _legalize(_simplify(module))
     if _has_constant_calls(module["main"]):
         module = _simplify(relax.transform.FoldConstant()(module))
+    module = tvm.transform.Sequential([relax.transform.DeadCodeElimination(["main"]), relax.transform.AnnotateTIROpPattern()])(module)
+    fused = relax.transform.FuseOps()(module)
+    fused = _rebuild(fused, names=_SourceNames(module["main"], fused).names)
     passes = [
-        relax.transform.DeadCodeElimination(["main"]),
-        relax.transform.AnnotateTIROpPattern(),
-        relax.transform.FuseOps(),
         relax.transform.FuseTIR(),
         relax.transform.CanonicalizeBindings(),
         relax.transform.DeadCodeElimination(["main"]),
     ]
-    return tvm.transform.Sequential(passes)(module)
+    return tvm.transform.Sequential(passes)(fused)
 
 
 def _bindings(function: relax.Function) -> Iterator[relax.VarBinding]:
@@ -83,12 +83,21 @@ def _array(expr: relax.Expr) -> np.ndarray | None:
     return np.asarray(expr.value.numpy()) if isinstance(expr, ir.GenericConst) else None
 
 
-def _simplify(module: ir.IRModule) -> ir.IRModule:
-    """Fold cheap operators on constants, make reshapes uniform and drop identities, in one pass over ``main``."""
+def _rebuild(
+    module: ir.IRModule,
+    rewrite: Callable[[relax.Expr], relax.Expr] = lambda value: value,
+    names: dict[relax.Var, str] | None = None,
+) -> ir.IRModule:
+    """``main`` as one dataflow block with every bound value rewritten and variables renamed.
+
+    Variables whose value becomes a variable, tuple or constant disappear.
+    """
     main = module["main"]
     rest = ir.IRModule({var: function for var, function in module.functions.items() if var.name_hint != "main"})
     builder = relax.BlockBuilder(rest)
     known: dict[relax.Var, relax.Expr] = {}
+    exported: set[relax.Var] = set()
+    outputs = _output_variables(main)
 
     def resolve(expr: relax.Expr) -> relax.Expr:
         if isinstance(expr, relax.Var):
@@ -104,17 +113,49 @@ def _simplify(module: ir.IRModule) -> ir.IRModule:
             return relax.Call(expr.op, [resolve(arg) for arg in expr.args], expr.attrs, expr.ty_args, expr.span)
         return expr
 
+    def export(expr: relax.Expr) -> relax.Expr:
+        if isinstance(expr, relax.Tuple):
+            return relax.Tuple([export(field) for field in expr.fields])
+        return expr if expr in exported else builder.emit_output(expr, "output")
+
     with builder.function("main", list(main.params), attrs=_plain_attributes(main)):
         with builder.dataflow():
             for binding in _bindings(main):
-                value = _simplify_call(builder.normalize(resolve(binding.value)))
+                value = rewrite(builder.normalize(resolve(binding.value)))
+                name = (names or {}).get(binding.var, binding.var.name)
                 if isinstance(value, relax.Var | relax.Tuple) or _array(value) is not None:
                     known[binding.var] = value
+                elif binding.var in outputs:
+                    known[binding.var] = builder.emit_output(value, name)
+                    exported.add(known[binding.var])
                 else:
-                    known[binding.var] = builder.emit(value, binding.var.name)
-            output = builder.emit_output(resolve(main.body.body), "output")
+                    known[binding.var] = builder.emit(value, name)
+            output = export(resolve(main.body.body))
         builder.emit_func_output(output)
     return builder.finalize()
+
+
+def _output_variables(function: relax.Function) -> set[relax.Var]:
+    """Variables a function returns, alone or in a tuple."""
+    definitions = {binding.var: binding.value for binding in _bindings(function)}
+    found: set[relax.Var] = set()
+    open_ = [function.body.body]
+    while open_:
+        expr = open_.pop()
+        if isinstance(expr, relax.Tuple):
+            open_.extend(expr.fields)
+        elif isinstance(expr, relax.Var):
+            value = definitions.get(expr)
+            if isinstance(value, relax.Tuple | relax.Var):
+                open_.append(value)
+            else:
+                found.add(expr)
+    return found
+
+
+def _simplify(module: ir.IRModule) -> ir.IRModule:
+    """Fold cheap operators on constants, make reshapes uniform and drop identities, in one pass over ``main``."""
+    return _rebuild(module, _simplify_call)
 
 
 def _plain_attributes(function: relax.Function) -> dict[str, Any]:
@@ -248,3 +289,81 @@ def _has_constant_calls(function: relax.Function) -> bool:
             if arguments and all(_array(argument) is not None for argument in arguments):
                 return True
     return False
+
+
+class _SourceNames:
+    """Names of fused groups: FuseOps numbers its variables, users look for the operator that a group ends with.
+
+    Walks the fused module and the one before in lockstep, from the outputs to the inputs: a fused call's arguments stand
+    for the variables that the inner function's parameters stand for.
+    """
+
+    def __init__(self, before: relax.Function, after: ir.IRModule) -> None:
+        self.names: dict[relax.Var, str] = {}
+        self._old = {binding.var: binding.value for binding in _bindings(before)}
+        self._module = after
+        self._new = {binding.var: binding.value for binding in _bindings(after["main"])}
+        self._done: set[tuple[relax.Var, int]] = set()
+        self._pair(after["main"].body.body, before.body.body)
+
+    def _pair(self, new: relax.Expr, old: relax.Expr) -> None:
+        """Both expressions compute the same."""
+        if isinstance(new, relax.Tuple) and isinstance(old, relax.Tuple):
+            for left, right in zip(new.fields, old.fields, strict=True):
+                self._pair(left, right)
+        if not isinstance(new, relax.Var) or not isinstance(old, relax.Var) or new not in self._new:
+            return
+        if (new, -1) in self._done:
+            return
+        self._done.add((new, -1))
+        self.names[new] = old.name
+        value = self._new[new]
+        if isinstance(value, relax.TupleGetItem) and isinstance(value.tuple_value, relax.Var):
+            self._descend(value.tuple_value, value.index, old)
+        else:
+            self._descend(new, None, old)
+
+    def _descend(self, new: relax.Var, index: int | None, old: relax.Var) -> None:
+        """Pair what output ``index`` of ``new``'s value is computed from."""
+        value = self._new.get(new)
+        if (new, index or 0) in self._done and index is not None:
+            return
+        self._done.add((new, index or 0))
+        if isinstance(value, relax.Call) and isinstance(value.op, relax.GlobalVar):
+            function = self._module[value.op]
+            if isinstance(function, relax.Function) and function.attrs and "Primitive" in function.attrs:
+                inner = {binding.var: binding.value for binding in _bindings(function)}
+                outer = dict(zip(function.params, value.args, strict=True))
+                result = function.body.body
+                result = inner.get(result, result) if index is not None else result
+                self._inside(result.fields[index] if index is not None else result, old, inner, outer)
+                return
+        definition = self._old.get(old)
+        if index is not None and isinstance(definition, relax.TupleGetItem):
+            definition = self._old.get(definition.tuple_value)
+        for left, right in zip(_parts(value), _parts(definition), strict=False):
+            self._pair(left, right)
+
+    def _inside(
+        self,
+        new: relax.Expr,
+        old: relax.Expr,
+        inner: dict[relax.Var, relax.Expr],
+        outer: dict[relax.Var, relax.Expr],
+    ) -> None:
+        if isinstance(new, relax.Var) and new in outer:
+            self._pair(outer[new], old)
+        elif isinstance(new, relax.Var) and isinstance(old, relax.Var) and new in inner and (new, -2) not in self._done:
+            for left, right in zip(_parts(inner[new]), _parts(self._old.get(old)), strict=False):
+                self._inside(left, right, inner, outer)
+
+
+def _parts(value: relax.Expr | None) -> list[relax.Expr]:
+    """Tensors an expression is computed from."""
+    if isinstance(value, relax.TupleGetItem):
+        return [value.tuple_value]
+    if isinstance(value, relax.Tuple):
+        return list(value.fields)
+    if not isinstance(value, relax.Call):
+        return [] if value is None else [value]
+    return list(value.args[1].fields) if name_of(value) == "relax.call_tir" else list(value.args)

@@ -16,7 +16,7 @@ from tvm import relax
 from .. import numerics
 from ..model import Numerics
 from . import dialect, operators
-from .affine import Quantized, dequantized, quantize_parameters, quantized_constant
+from .affine import Quantized, QuantizedConstant, dequantized, quantize_parameters, quantized_constant
 from .operators import Requantization
 from .ssa import Function, constant, dtype_of, normalized, shape_of
 
@@ -35,6 +35,9 @@ _MOVEMENT = {
     "relax.concat",
     "relax.nn.max_pool2d",
 }
+
+# Of these, the ones an importer may leave between dequantize and the operator that uses the value.
+_SHAPE_ONLY = ("relax.reshape", "relax.permute_dims", "relax.squeeze", "relax.expand_dims", "relax.flatten")
 
 Emit = Callable[[relax.Expr], relax.Expr]
 
@@ -94,23 +97,61 @@ class QdqRewriter:
             body = activation.args[0]
         return Root(body, scale, zero_point, low, high)
 
-    def _biased(self, expr: relax.Expr) -> tuple[relax.Expr, np.ndarray | None]:
-        """``(linear operator, int32 bias)`` of add(linear, constant); the bias is None when there is none."""
+    def _dequantized(self, expr: relax.Expr) -> Quantized | None:
+        """The codes behind a real value, through operators that only reshape it (which then work on the codes)."""
+        direct = dequantized(self.view, expr)
+        if direct is not None:
+            return direct
+        call = self.view.match(expr, *_SHAPE_ONLY)
+        inner = self._dequantized(call.args[0]) if call is not None else None
+        if call is None or inner is None:
+            return None
+        moved = relax.Call(call.op, [inner.data, *call.args[1:]], call.attrs, call.ty_args)
+        return Quantized(self.emit(moved), inner.scale, inner.zero_point)
+
+    def _biased(self, expr: relax.Expr) -> tuple[relax.Expr, QuantizedConstant | np.ndarray | None]:
+        """``(linear operator, bias)`` of add(linear, constant); the bias is int32 codes, reals, or None."""
         call = self.view.match(expr, "relax.add")
         if call is None:
             return expr, None
         for linear, other in ((call.args[0], call.args[1]), (call.args[1], call.args[0])):
-            constant = quantized_constant(self.view, other)
-            if constant is not None and constant.values.dtype == np.int32:
-                return linear, constant.values
+            codes = quantized_constant(self.view, other)
+            if codes is not None and codes.values.dtype == np.int32:
+                return linear, codes
+            reals = constant(self.view.value(other))
+            if reals is not None and reals.dtype == np.float32:
+                return linear, reals
         return expr, None
+
+    def _bias_codes(self, bias: QuantizedConstant | np.ndarray | None, scale: np.ndarray) -> np.ndarray | None:
+        """Biases in units of the accumulators (``scale`` of each channel), or None when the shape does not fit.
+
+        TFLM takes the codes as they are, whatever their scale; elsewhere a bias of another scale is rounded.
+        """
+        channels = scale.size
+        if bias is None:
+            return np.zeros(channels, np.int32)
+        if isinstance(bias, QuantizedConstant):
+            if bias.values.size != channels:
+                return None
+            codes = bias.values.reshape(-1)
+            scales = bias.scale.reshape(-1)
+            if self.reference == "tflm" or np.allclose(scales, scale, rtol=1e-6, atol=0.0):
+                return codes
+            real = (codes.astype(np.float64) - bias.zero_point.reshape(-1)) * scales
+        elif bias.size == channels:
+            real = bias.reshape(-1).astype(np.float64)
+        else:
+            return None
+        rounded = np.rint(real / scale)
+        return rounded.astype(np.int32) if (np.abs(rounded) < 2**31).all() else None
 
     def _convolution(self, root: Root) -> relax.Expr | None:
         linear, bias = self._biased(root.body)
         call = self.view.match(linear, "relax.nn.conv2d")
         if call is None:
             return None
-        data = dequantized(self.view, call.args[0])
+        data = self._dequantized(call.args[0])
         weight = quantized_constant(self.view, call.args[1])
         if data is None or weight is None or data.dtype != "int8" or weight.values.dtype != np.int8:
             return None
@@ -129,8 +170,11 @@ class QdqRewriter:
         channels_in = shape_of(data.data)[data_layout.index("C")]
         if groups > 1 and values.shape[3] * groups != channels_in:
             return None
-        biases = np.zeros(values.shape[0], np.int32) if bias is None else bias.reshape(-1)
-        real = data.scale * channel_scales[:, 0].astype(np.float64) / root.scale
+        accumulator_scale = data.scale * channel_scales[:, 0].astype(np.float64)
+        biases = self._bias_codes(bias, accumulator_scale)
+        if biases is None:
+            return None
+        real = accumulator_scale / root.scale
         source = data.data
         if data_layout == "NCHW":
             source = self.emit(relax.op.permute_dims(source, [0, 2, 3, 1]))
@@ -154,7 +198,7 @@ class QdqRewriter:
         call = self.view.match(linear, "relax.matmul")
         if call is None:
             return None
-        data = dequantized(self.view, call.args[0])
+        data = self._dequantized(call.args[0])
         weight = quantized_constant(self.view, call.args[1])
         if data is None or weight is None or data.dtype != "int8" or weight.values.dtype != np.int8:
             return None
@@ -163,9 +207,11 @@ class QdqRewriter:
         scales = weight.channel_scales(1)
         if scales is None:
             return None
-        units = weight.values.shape[1]
-        biases = np.zeros(units, np.int32) if bias is None else bias.reshape(-1)
-        real = data.scale * scales.astype(np.float64) / root.scale
+        accumulator_scale = data.scale * scales.astype(np.float64)
+        biases = self._bias_codes(bias, accumulator_scale)
+        if biases is None:
+            return None
+        real = accumulator_scale / root.scale
         return operators.dense(
             data.data,
             weight.values.T,
@@ -227,25 +273,22 @@ class QdqRewriter:
 
     def _operand(self, expr: relax.Expr) -> Quantized | None:
         """An int8 operand of an elementwise operator: an activation or a quantized constant."""
-        found = dequantized(self.view, expr)
+        found = self._dequantized(expr)
         if found is not None and found.dtype == "int8":
             return found
-        constant = quantized_constant(self.view, expr)
-        if constant is None or constant.values.dtype != np.int8 or not constant.values.size:
+        fixed = quantized_constant(self.view, expr)
+        if fixed is None or fixed.values.dtype != np.int8 or not fixed.values.size:
             return None
-        if not (constant.scale == constant.scale.flat[0]).all() or not (
-            constant.zero_point == constant.zero_point.flat[0]
-        ).all():
+        scale, zero_point = fixed.scale.flat[0], fixed.zero_point.flat[0]
+        if not (fixed.scale == scale).all() or not (fixed.zero_point == zero_point).all():
             return None
-        return Quantized(
-            operators.const(constant.values, "int8"), float(constant.scale.flat[0]), int(constant.zero_point.flat[0])
-        )
+        return Quantized(operators.const(fixed.values, "int8"), float(scale), int(zero_point))
 
     def _softmax(self, root: Root) -> relax.Expr | None:
         call = self.view.match(root.body, "relax.nn.softmax")
         if call is None:
             return None
-        data = dequantized(self.view, call.args[0])
+        data = self._dequantized(call.args[0])
         rank = len(shape_of(call))
         if data is None or data.dtype != "int8" or int(call.attrs.axis) % rank != rank - 1:
             return None
@@ -260,7 +303,7 @@ class QdqRewriter:
         call = self.view.match(root.body, "relax.nn.avg_pool2d", "relax.mean")
         if call is None:
             return None
-        data = dequantized(self.view, call.args[0])
+        data = self._dequantized(call.args[0])
         if data is None or data.dtype != "int8":
             return None
         if dialect.name_of(call) == "relax.mean":
@@ -320,7 +363,7 @@ class QdqRewriter:
         return self._clamped(moved, root)
 
     def _pad(self, root: Root, call: relax.Call) -> relax.Expr | None:
-        data = dequantized(self.view, call.args[0])
+        data = self._dequantized(call.args[0])
         if data is None or data.dtype != "int8" or str(call.attrs.pad_mode) != "constant":
             return None
         value = call.args[1] if len(call.args) > 1 else None
@@ -355,7 +398,7 @@ class QdqRewriter:
         return relax.op.clip(self.emit(call), root.clamp_min, root.clamp_max)
 
     def _requantize(self, root: Root) -> relax.Expr | None:
-        data = dequantized(self.view, root.body)
+        data = self._dequantized(root.body)
         if data is None or data.dtype != "int8":
             return None
         return operators.table(data.data, self._requantize_table(data, root), "requantize")

@@ -65,23 +65,13 @@ class _Builder:
         for parameter, info in zip(function.params, self.library.inputs, strict=True):
             self.names[parameter] = self.ctx.tensor(self._unique(info.name), parameter)
             self.library.input_tensors.append(self.names[parameter])
-        labels = self._labels()
         for binding in self.view.bindings:
-            self._bind(binding.var, binding.value, labels.get(binding.var, binding.var.name))
+            self._bind(binding.var, binding.value, binding.var.name)
         result = self.view.value(function.body.body)
         results = list(result.fields) if isinstance(result, relax.Tuple) else [function.body.body]
         for position, expr in enumerate(results):
             self.library.output_tensors.append(self._output(expr, position))
         return self.library
-
-    def _labels(self) -> dict[relax.Var, str]:
-        """The name to show for each variable: a plain alias passes its (model's own) name to what it stands for."""
-        labels: dict[relax.Var, str] = {}
-        for binding in reversed(self.view.bindings):
-            label = labels.get(binding.var, binding.var.name)
-            if isinstance(binding.value, relax.Var) and not re.fullmatch(r"(gv|lv|t)\d*", label):
-                labels.setdefault(binding.value, label)
-        return labels
 
     def _unique(self, label: str) -> str:
         name, number = label, 2

@@ -50,9 +50,7 @@ def evaluate(
     output_infos = [_tensor_info(entry) for entry in facts["outputs"]]
     samples = read_samples(inputs, input_infos)
     count = "none" if board.is_host else "auto"
-    results, run = run_samples(
-        image, board, samples.packed, timeout_s=time_limit, count=count, cache_dir=image.parent
-    )
+    results, run = run_samples(image, board, samples.packed, timeout_s=time_limit, count=count, cache_dir=image.parent)
     lines = [f"{facts['network']} ({facts['model']['file']}) on {_where(board)}: {len(results)} samples", ""]
     passed = True
     predictions, accuracy = _predictions(samples, output_infos, results)

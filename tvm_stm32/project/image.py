@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..boards import Board, Memory
+from ..boards import Board, Memory, Role
 from ..errors import FirmwareError
 from ..resources import resource_dir
 
 _VECTOR_WORDS = 16
 _WEIGHTS_SECTION = ".nn_weights"
 _ARENA_SECTION = ".nn_arena"
+_VARIABLES = (".data", ".bss", _ARENA_SECTION)
 
 
 @dataclass(frozen=True)
@@ -171,21 +172,25 @@ def check_image(elf: Path, board: Board, *, emulated: bool = True) -> None:
     """Whether a core can start this image on ``board`` (with the addresses of its emulator, or its own).
 
     Checks the vector table at the start of the flash, the initial stack pointer, the reset vector against the entry,
-    and that every section lies in the memories the board gives to images. Raises :class:`FirmwareError`.
+    that every section lies in a memory of the board, variables in one that can be written, and that what is loaded is
+    loaded into flash. Raises :class:`FirmwareError`.
     """
     image = Image(elf)
     flash = board.memory("flash", emulated=emulated)
     weights = board.memory("weights", emulated=emulated)
     ram = board.memory("ram", emulated=emulated)
     _check_vectors(image, flash, ram)
+    homes = _homes(board, emulated)
     for section in image.sections:
-        homes = [ram] if section.writable else [flash, weights, ram]
-        if not any(home.contains(section.address, section.size) for home in homes):
+        home = next((home for home in homes if home.contains(section.address, section.size)), None)
+        place = f"{elf.name}: section {section.name} (0x{section.address:08x}, {section.size} bytes)"
+        if home is None:
             raise FirmwareError(
-                f"{elf.name}: section {section.name} (0x{section.address:08x}, {section.size} bytes) is outside "
-                + " and ".join(sorted({home.name for home in homes})),
+                f"{place} is outside " + ", ".join(home.name for home in homes),
                 hint="check the linker script's MEMORY regions",
             )
+        if section.name.startswith(_VARIABLES) and "w" not in home.access:
+            raise FirmwareError(f"{place} holds variables, but {home.name} cannot be written")
     for segment in image.segments:
         size = segment.file_size
         if size and not any(home.contains(segment.load_address, size) for home in (flash, weights)):
@@ -194,6 +199,16 @@ def check_image(elf: Path, board: Board, *, emulated: bool = True) -> None:
                 why="only the flash keeps its content without power",
                 hint="give initialised data a load address in flash ('> RAM AT > FLASH')",
             )
+
+
+def _homes(board: Board, emulated: bool) -> list[Memory]:
+    """The memories a section may be in: those of the image with the size it may use, and the machine's others."""
+    roles: tuple[Role, ...] = ("flash", "weights", "ram")
+    homes = {memory.name: memory for memory in (board.memory(role, emulated=emulated) for role in roles)}
+    machine = board.emulator.memories if emulated and board.emulator is not None else ()
+    for memory in machine or board.memories:
+        homes.setdefault(memory.name, memory)
+    return list(homes.values())
 
 
 def _check_vectors(image: Image, flash: Memory, ram: Memory) -> None:

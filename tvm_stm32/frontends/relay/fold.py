@@ -51,7 +51,10 @@ def fold(app: Application) -> Constant | None:
         return None
     with np.errstate(all="ignore"):
         result = _fold(app, arrays)
-    return None if result is None else Constant(np.asarray(result))
+    if result is None:
+        return None
+    app.emitter.reserve(app.at, int(result.size))
+    return Constant(np.asarray(result))
 
 
 def _fold(app: Application, arrays: list[np.ndarray]) -> np.ndarray | None:

@@ -212,6 +212,8 @@ class Scanner:
             return Token(kind, match.group(), at, match.end())
         if match := _PUNCT.match(self.text, at):
             return Token("punct", match.group(), at, match.end())
+        if char.isdigit():
+            raise self.source.error(at, "malformed number")
         raise self.source.error(at, f"character {char!r} has no meaning in Relay text")
 
     def _scan_local(self, at: int) -> Token:

@@ -13,6 +13,7 @@ from . import ast, ndarray
 from .source import Source
 
 _MAX_DEPTH = 16
+_MAX_VALUES = 1 << 18
 
 
 class Metadata:
@@ -27,6 +28,7 @@ class Metadata:
         self._blobs: list[Any] = []
         self._arrays: dict[int, np.ndarray] = {}
         self._roots: dict[str, list[int]] = {}
+        self._decoded = 0
         if self._present:
             self._load()
 
@@ -145,6 +147,10 @@ class Metadata:
     def _value(self, node: dict[str, Any], depth: int) -> ast.Attribute:
         key = str(node.get("type_key", ""))
         fields = self._fields(node)
+        # Nodes are shared, so a short graph can stand for an endless list.
+        self._decoded += 1
+        if self._decoded > _MAX_VALUES:
+            raise self._source.error(self._at, f"the metadata section expands to more than {_MAX_VALUES} values")
         if depth > _MAX_DEPTH:
             raise self._source.error(self._at, f"the metadata section nests arrays more than {_MAX_DEPTH} levels deep")
         if key == "":

@@ -19,6 +19,9 @@ OperatorFunction = Callable[["Application"], Value]
 OPERATORS: dict[str, OperatorFunction] = {}
 """Relay operator name -> translation."""
 
+MAX_MADE = 1 << 25
+"""Elements of all constants that are computed while a model is read, before giving up."""
+
 DTYPES = frozenset(
     ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"]
 )
@@ -45,8 +48,14 @@ class Emitter:
         self.input_quantization: dict[str, Quantization] = {}
         self.missing: dict[str, None] = {}
         self.notes: list[str] = []
-        self.emitted = 0
+        self._made = 0
         self._counts: dict[str, int] = {}
+
+    def reserve(self, at: int, count: int) -> None:
+        """Account for a constant of ``count`` elements that is not in the file; raises when they get too many."""
+        self._made += count
+        if self._made > MAX_MADE:
+            raise self.source.error(at, f"the model computes constants of more than {MAX_MADE} elements")
 
     def hint(self, operator_name: str, span: str) -> str:
         """A variable's name: the first tensor name of the span, else operator and running number (``conv2d_3``)."""
@@ -153,7 +162,6 @@ class Application:
     def emit_any(self, expr: relax.Expr) -> Tensor | tuple[Tensor, ...]:
         """Add ``expr``; a tuple result comes back as the tuple of its fields."""
         variable = self.emitter.builder.emit(expr, name_hint=self.emitter.hint(self.name, self.span))
-        self.emitter.emitted += 1
         type_ = variable.ty
         if isinstance(type_, relax.TupleType):
             return tuple(self.emit(relax.TupleGetItem(variable, index)) for index in range(len(type_.fields)))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from tvm import relax
 
 from .operator import Application, operator
-from .values import Value
+from .values import Tensor, Value
 
 
 def _blocks(app: Application) -> tuple[int, bool, str]:
@@ -55,3 +57,64 @@ def space_to_depth(app: Application) -> Value:
         return _rearranged(app, parts, [0, 1, 3, 2, 4, 5], [batch, rows, columns, depth])
     parts = [batch, channels, rows, size, columns, size]
     return _rearranged(app, parts, [0, 3, 5, 1, 2, 4], [batch, depth, rows, columns])
+
+
+def _batch_blocks(app: Application, key: str) -> tuple[list[int], list[tuple[int, int]]]:
+    app.expect_args(1)
+    blocks = app.attrs.integers("block_shape", [1, 1])
+    margins = app.attrs.pairs(key)
+    rank = len(app.tensor(0).shape)
+    if not 1 <= len(blocks) < rank or len(margins) != len(blocks) or min(blocks) < 1 or min(map(min, margins)) < 0:
+        raise app.fail(f"block_shape={blocks}, {key}={margins} for {rank} dimensions")
+    return blocks, margins
+
+
+@operator("nn.space_to_batch_nd")
+def space_to_batch_nd(app: Application) -> Value:
+    """Pads, then moves the pixels of each block into the batch, as TensorFlow does."""
+    blocks, paddings = _batch_blocks(app, "paddings")
+    shape, count = list(app.tensor(0).shape), len(blocks)
+    data: Tensor = app.emit(
+        relax.op.nn.pad(
+            app.expr(0),
+            [0, 0, *(width for pair in paddings for width in pair), *([0, 0] * (len(shape) - 1 - count))],
+            "constant",
+            app.attrs.real("pad_value", 0.0),
+        )
+    )
+    if any(extent % block for extent, block in zip(data.shape[1:], blocks, strict=False)):
+        raise app.fail(f"padded shape {data.shape} does not divide into blocks {blocks}")
+    parts = [data.shape[0]]
+    for extent, block in zip(data.shape[1:], blocks, strict=False):
+        parts += [extent // block, block]
+    rest = list(data.shape[1 + count :])
+    axes = [2 * index + 2 for index in range(count)] + [0] + [2 * index + 1 for index in range(count)]
+    axes += [1 + 2 * count + index for index in range(len(rest))]
+    inner = [extent // block for extent, block in zip(data.shape[1:], blocks, strict=False)]
+    split = app.emit(relax.op.reshape(data.expr, parts + rest))
+    moved = app.emit(relax.op.permute_dims(split.expr, axes))
+    return app.emit(relax.op.reshape(moved.expr, [data.shape[0] * math.prod(blocks), *inner, *rest]))
+
+
+@operator("nn.batch_to_space_nd")
+def batch_to_space_nd(app: Application) -> Value:
+    """The inverse: moves parts of the batch into blocks of pixels, then crops."""
+    blocks, crops = _batch_blocks(app, "crops")
+    shape, count = list(app.tensor(0).shape), len(blocks)
+    if shape[0] % math.prod(blocks):
+        raise app.fail(f"a batch of {shape[0]} does not divide into blocks {blocks}")
+    rest = shape[1 + count :]
+    batch = shape[0] // math.prod(blocks)
+    axes = [count]
+    for index in range(count):
+        axes += [count + 1 + index, index]
+    axes += [1 + 2 * count + index for index in range(len(rest))]
+    inner = [extent * block for extent, block in zip(shape[1:], blocks, strict=False)]
+    split = app.emit(relax.op.reshape(app.expr(0), [*blocks, batch, *shape[1:]]))
+    moved = app.emit(relax.op.permute_dims(split.expr, axes))
+    data = app.emit(relax.op.reshape(moved.expr, [batch, *inner, *rest]))
+    stops = [extent - after for extent, (_, after) in zip(inner, crops, strict=True)]
+    if any(stop <= before for stop, (before, _) in zip(stops, crops, strict=True)):
+        raise app.fail(f"crops {crops} leave nothing of {inner}")
+    starts = [before for before, _ in crops]
+    return app.emit(relax.op.strided_slice(data.expr, list(range(1, count + 1)), starts, stops))

@@ -8,13 +8,14 @@ from tvm import relax
 from .operator import Application, operator
 from .values import Constant, Value, constant_expr, elements
 
-_MAX_MADE = 1 << 24
+_MAX_MADE = 1 << 20
 """Elements of a tensor made out of nothing (zeros, arange): it becomes a constant in flash."""
 
 
 def _filled(app: Application, value: float | int, shape: tuple[int, ...], dtype: str) -> Constant:
     if any(extent < 0 for extent in shape) or elements(shape) > _MAX_MADE:
         raise app.fail(f"shape {shape}", why=f"a constant has at most {_MAX_MADE} elements")
+    app.emitter.reserve(app.at, elements(shape))
     with np.errstate(all="ignore"):
         return Constant(np.full(shape, np.array(value).astype(dtype), dtype))
 
@@ -56,6 +57,7 @@ def arange(app: Application) -> Value:
     if step == 0 or not np.isfinite([start, stop, step]).all() or abs((stop - start) / step) > _MAX_MADE:
         raise app.fail(f"range from {start} to {stop} by {step}")
     count = max(0, int(np.ceil((stop - start) / step)))
+    app.emitter.reserve(app.at, count)
     return Constant((np.array(start) + np.arange(count) * np.array(step)).astype(dtype))
 
 
@@ -74,6 +76,7 @@ def one_hot(app: Application) -> Value:
     depth, dtype = app.attrs.integer("depth", 1), app.dtype("dtype", app.tensor(1).dtype)
     if not 1 <= depth <= _MAX_MADE:
         raise app.fail(f"depth={depth}")
+    app.emitter.reserve(app.at, depth)
     rank = len(indices.shape)
     axis = app.axis(app.attrs.integer("axis", -1), rank + 1)
     grown = app.emit(relax.op.expand_dims(indices.expr, axis))

@@ -8,7 +8,7 @@ from tvm import relax
 from .operator import Application, operator
 from .values import MAX_ELEMENTS, Constant, Tensor, Value, constant_expr, elements
 
-_MAX_EXTENT = 1 << 24
+_MAX_EXTENT = 1 << 20
 """Extent an axis may have after padding by index: the indices become a constant in flash."""
 
 
@@ -134,6 +134,40 @@ def _padded_by_index(app: Application, widths: list[tuple[int, int]], mode: str)
             mode != "edge" and max(before, after) > extent - (mode == "reflect")
         ):
             raise app.fail(f"pad_width {(before, after)} of {extent} elements")
+        app.emitter.reserve(app.at, extent + before + after)
         indices = np.pad(np.arange(extent, dtype=np.int32), (before, after), mode=mode)  # type: ignore[call-overload]
         value = app.emit(relax.op.take(value.expr, constant_expr(indices), axis, "fast"))
     return value
+
+
+@operator("scatter_elements")
+def scatter_elements(app: Application) -> Value:
+    """Replaces (or adds to) elements by index along an axis."""
+    app.expect_args(3)
+    axis = app.axis(app.attrs.integer("axis", 0), len(app.tensor(0).shape))
+    reduction = app.attrs.text("reduction", "update")
+    if reduction not in ("update", "add", "mul", "min", "max", "mean"):
+        raise app.unsupported(f"reduction {reduction} is not supported")
+    return app.emit(relax.op.scatter_elements(app.expr(0), app.expr(1), app.expr(2), axis, reduction))
+
+
+@operator("argsort")
+def argsort(app: Application) -> Value:
+    """The order that sorts along an axis."""
+    app.expect_args(1)
+    axis = app.axis(app.attrs.integer("axis", -1), len(app.tensor(0).shape))
+    descending = not app.attrs.flag("is_ascend", True)
+    return app.emit(relax.op.argsort(app.expr(0), axis, descending, app.dtype("dtype", "int32")))
+
+
+@operator("topk")
+def topk(app: Application) -> Value:
+    """The k largest (or smallest) elements and their indices."""
+    app.expect_args(1)
+    shape = app.tensor(0).shape
+    axis = app.axis(app.attrs.integer("axis", -1), len(shape))
+    count, kind = app.attrs.integer("k"), app.attrs.text("ret_type", "both")
+    if not 1 <= count <= shape[axis] or kind not in ("both", "values", "indices"):
+        raise app.fail(f"k={count}, ret_type={kind}")
+    largest = not app.attrs.flag("is_ascend", False)
+    return app.emit_any(relax.op.topk(app.expr(0), count, axis, kind, largest, app.dtype("dtype", "int32")))

@@ -264,3 +264,59 @@ def batch_matmul(app: Application) -> Value:
         transpose_a=flip_left,
         transpose_b=flip_right,
     )
+
+
+@operator("qnn.conv2d_transpose")
+def conv2d_transpose(app: Application) -> Value:
+    """Integer transposed convolution as plain operators; inserted zeros are real zeros, so offsets come off first."""
+    app.expect_args(6)
+    data, weight = integer_tensor(app, 0, ("int8", "uint8")), app.constant(1)
+    name, kernel_layout = layout(app, "data_layout", 2), app.attrs.text("kernel_layout", "IOHW")
+    zero_points = (zero_point_of(app, 2), zero_point_of(app, 3))
+    if sorted(kernel_layout) != sorted("IOHW") or max(map(abs, zero_points)) > 255 or weight.dtype.itemsize != 1:
+        raise app.unsupported(f"kernel_layout={kernel_layout}, zero points {zero_points} is not supported")
+    output_padding = app.attrs.integers("output_padding", [0, 0])
+    if len(output_padding) != 2:
+        raise app.fail(f"output_padding={output_padding}")
+    note_input(app, 0, scales_of(app, 4), [zero_points[0]])
+    app.emitter.integer = True
+    offset = app.emit(
+        relax.op.subtract(relax.op.astype(data.expr, "int16"), constant_expr(np.array(zero_points[0], np.int16)))
+    )
+    kernel = (weight.astype(np.int16) - np.int16(zero_points[1])).astype(np.int16)
+    return app.emit(
+        relax.op.nn.conv2d_transpose(
+            offset.expr,
+            constant_expr(kernel),
+            strides=spatial(app, "strides", 2, [1]),
+            padding=padding(app, 2),
+            output_padding=output_padding,
+            dilation=spatial(app, "dilation", 2, [1]),
+            groups=app.attrs.integer("groups", 1),
+            data_layout=name,
+            kernel_layout=kernel_layout,
+            out_dtype="int32",
+        )
+    )
+
+
+@operator("fixed_point_multiply")
+def fixed_point_multiply(app: Application) -> Value:
+    """int32 times multiplier * 2**(shift - 31), ties upward: a requantize without scales."""
+    app.expect_args(1)
+    data = integer_tensor(app, 0, ("int32",))
+    multiplier, shift = app.attrs.integer("multiplier"), app.attrs.integer("shift")
+    if not -31 <= shift <= 30:
+        raise app.fail(f"shift={shift}")
+    return app.dialect(
+        "qnn.requantize",
+        [data.expr, constant_expr(np.array([multiplier], np.int32)), constant_expr(np.array([shift], np.int32))],
+        data.shape,
+        "int32",
+        axis=max(len(data.shape) - 1, 0),
+        input_zero_point=0,
+        output_zero_point=0,
+        rounding="upward",
+        input_scale=1.0,
+        output_scale=1.0,
+    )

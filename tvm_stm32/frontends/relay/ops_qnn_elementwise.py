@@ -251,3 +251,45 @@ def avg_pool2d(app: Application) -> Value:
     result = app.emit(relax.op.astype(clipped.expr, data.dtype))
     result.quantization = quantization_of(np.array([target]), [zero_points[1]])
     return result
+
+
+_SOFTMAX_BITS = 30
+_SOFTMAX_RANGE = 20
+
+
+@operator("qnn.softmax")
+def softmax(app: Application) -> Value:
+    """The integer softmax of Relay 0.16 (arXiv:2207.01405, algorithm 1): powers of two by shifts, one division."""
+    app.expect_args(5)
+    data = integer_tensor(app, 0, ("int8",))
+    rank = len(data.shape)
+    axis = app.axis(app.attrs.integer("axis", -1), rank)
+    scale, zero_point = scale_of(app, 1), zero_point_of(app, 2)
+    target, target_zero = scale_of(app, 3), zero_point_of(app, 4)
+    note_input(app, 0, np.array([scale]), [zero_point])
+    one = int(np.float32(1) / scale + np.float32(0.5))
+    if not 1 <= one < 1 << 20:
+        raise app.unsupported(f"an input scale of {scale} is not supported")
+
+    def step(expr: relax.Expr) -> relax.Expr:
+        return app.emit(expr).expr
+
+    def number(value: int) -> relax.Expr:
+        return constant_expr(np.array(value, np.int32))
+
+    op = relax.op
+    offset = step(op.subtract(op.astype(data.expr, "int32"), number(zero_point)))
+    x = step(op.subtract(offset, op.max(offset, [axis], True)))
+    power = step(op.subtract(op.add(x, op.right_shift(x, number(1))), op.right_shift(x, number(4))))
+    quotient = step(op.clip(op.divide(power, number(-one)), 0, _SOFTMAX_RANGE))
+    rest = step(op.subtract(power, op.multiply(quotient, number(-one))))
+    mantissa = step(op.add(op.right_shift(rest, number(1)), number(one)))
+    shift = step(op.subtract(op.max(quotient, [axis], True), quotient))
+    exponential = step(op.left_shift(mantissa, shift))
+    total = step(op.sum(exponential, [axis], True))
+    scaled = step(op.multiply(op.divide(number(1 << _SOFTMAX_BITS), total), exponential))
+    share = app.emit(op.right_shift(scaled, number(_SOFTMAX_BITS - 7)))
+    unit = np.array([1 / 128], np.float32)
+    result = emit_requantize(app, share, unit, target, (0, target_zero), axis=0, rounding="upward", dtype="int8")
+    result.quantization = quantization_of(np.array([target]), [target_zero])
+    return result

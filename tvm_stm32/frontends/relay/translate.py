@@ -5,8 +5,8 @@ Relax operators of the same meaning. ``qnn`` operators become calls of the integ
 multiplier M and a shift s (real = M * 2**(s - 31)), with these arguments and attributes:
 
 * ``qnn.conv2d``(data, weight): strides, padding (top, left, bottom, right), dilation, groups, data_layout,
-  kernel_layout, input_zero_point, kernel_zero_point, input_scale, kernel_scale (list). The weight keeps Relay's shape, that is
-  (KH, KW, C, multiplier) for a depthwise HWOI. Result int32 in data_layout.
+  kernel_layout, input_zero_point, kernel_zero_point, input_scale, kernel_scale (list). The weight keeps Relay's shape,
+  that is (KH, KW, C, multiplier) for a depthwise HWOI. Result int32 in data_layout.
 * ``qnn.dense``(data, weight[units, K]): input_zero_point, kernel_zero_point, input_scale, kernel_scale. Result int32.
 * ``qnn.requantize``(data, multiplier, shift): int32 constants of 1 or C elements along ``axis``; input_zero_point,
   output_zero_point, rounding (``upward`` or ``tonearest``), input_scale, output_scale (informative).
@@ -43,6 +43,8 @@ from .values import MAX_ELEMENTS, Closure, Constant, OperatorValue, Scope, Tenso
 
 _MAX_DEPTH = 180
 _MAX_APPLICATIONS = 1 << 17
+_MAX_OUTPUTS = 1024
+_MAX_TUPLE_DEPTH = 16
 _REASONS = {
     "match": "data types and match have no static form",
     "ref": "reference cells are mutable state",
@@ -182,11 +184,20 @@ class _Translator:
         ]
 
     def _flatten(self, value: Value, at: int) -> list[Tensor | Constant]:
-        if isinstance(value, Tensor | Constant):
-            return [value]
-        if isinstance(value, tuple) and value:
-            return [tensor for item in value for tensor in self._flatten(item, at)]
-        raise self._source.error(at, f"the function returns {describe(value)}", why="outputs are tensors")
+        """Outputs in order. Tuples are shared, so nested ones can stand for far more fields than the text has."""
+        results: list[Tensor | Constant] = []
+        pending = [value]
+        while pending:
+            item = pending.pop()
+            if isinstance(item, Tensor | Constant):
+                results.append(item)
+            elif isinstance(item, tuple) and item:
+                pending.extend(reversed(item))
+            else:
+                raise self._source.error(at, f"the function returns {describe(item)}", why="outputs are tensors")
+            if len(results) + len(pending) > _MAX_OUTPUTS:
+                raise self._source.error(at, f"the function returns more than {_MAX_OUTPUTS} tensors")
+        return results
 
     def _evaluate(self, expr: ast.Expr, scope: Scope) -> Value:
         if self._depth >= _MAX_DEPTH:
@@ -276,12 +287,15 @@ class _Translator:
         self.emitter.notes.append(
             f"line {self._source.position(expr.at)[0]}: both branches of an if are computed, its condition selects"
         )
-        return self._select(condition, then, otherwise, expr.at)
+        return self._select(condition, then, otherwise, expr.at, 0)
 
-    def _select(self, condition: Tensor, then: Value, otherwise: Value, at: int) -> Value:
+    def _select(self, condition: Tensor, then: Value, otherwise: Value, at: int, depth: int) -> Value:
+        self._count(at)
+        if depth > _MAX_TUPLE_DEPTH:
+            raise self._source.error(at, f"the branches are tuples of more than {_MAX_TUPLE_DEPTH} levels")
         if isinstance(then, tuple) and isinstance(otherwise, tuple) and len(then) == len(otherwise):
             pairs = zip(then, otherwise, strict=True)
-            return tuple(self._select(condition, one, other, at) for one, other in pairs)
+            return tuple(self._select(condition, one, other, at, depth + 1) for one, other in pairs)
         if (
             not isinstance(then, Tensor | Constant)
             or not isinstance(otherwise, Tensor | Constant)

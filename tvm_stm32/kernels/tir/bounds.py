@@ -30,41 +30,57 @@ class Interval(NamedTuple):
 _ANYTHING = Interval(-math.inf, math.inf)
 
 
-def fits_int32(expr: Expr, analyzer: sym.Analyzer) -> bool:
-    """Whether every value of an expression is an int32."""
-    found = interval(expr, analyzer)
-    return found.low >= _INT32_MIN and found.high <= _INT32_MAX
+class Bounds:
+    """Ranges of expressions: TVM's bounds of integers, plus arithmetic through float coordinates (resize)."""
 
+    def __init__(self) -> None:
+        self.analyzer = sym.Analyzer()
+        self._definitions: dict[ir.Var, Expr] = {}
 
-def interval(expr: Expr, analyzer: sym.Analyzer) -> Interval:
-    """Range of an expression: TVM's bound of integers, plus arithmetic through float coordinates (resize)."""
-    if str(expr.ty.dtype).startswith(("int", "uint")) and not isinstance(expr, ir.Constant):
-        bound = analyzer.const_int_bound(expr)
-        if _INT32_MIN <= int(bound.min_value) and int(bound.max_value) <= _INT32_MAX:
-            return Interval(int(bound.min_value), int(bound.max_value))
-    if isinstance(expr, tirx.IntImm | tirx.FloatImm):
-        return Interval(expr.value, expr.value)
-    if isinstance(expr, tirx.Cast):
-        return interval(expr.value, analyzer) if str(expr.value.ty.dtype) != "bool" else Interval(0, 1)
-    if isinstance(expr, tirx.Select):
-        return _union(interval(expr.true_value, analyzer), interval(expr.false_value, analyzer))
-    if isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op):
-        return _call(expr, analyzer)
-    if isinstance(expr, tirx.Add | tirx.Sub | tirx.Mul | tirx.Min | tirx.Max):
-        return _combine(expr, interval(expr.a, analyzer), interval(expr.b, analyzer))
-    return _ANYTHING
+    def define(self, variable: ir.Var, value: Expr) -> None:
+        """Make the value of a bound variable known."""
+        self._definitions[variable] = value
+        if str(value.ty.dtype).startswith(("int", "uint")):
+            self.analyzer.bind(variable, value)
 
+    def fits_int32(self, expr: Expr) -> bool:
+        """Whether every value of an expression is an int32 (after truncation, for floats)."""
+        found = self.interval(expr)
+        return found.low >= _INT32_MIN and found.high <= _INT32_MAX
 
-def _call(expr: ir.Call, analyzer: sym.Analyzer) -> Interval:
-    name = str(expr.op.name).rpartition(".")[2]
-    if name == "if_then_else":
-        return _union(interval(expr.args[1], analyzer), interval(expr.args[2], analyzer))
-    if name in _MONOTONE:
-        low, high = interval(expr.args[0], analyzer)
-        if math.isfinite(low) and math.isfinite(high):
-            # one step of slack: float arithmetic may have rounded across an integer
-            return Interval(_MONOTONE[name](low) - 1, _MONOTONE[name](high) + 1)
-    return _ANYTHING
+    def interval(self, expr: Expr) -> Interval:
+        """Range of an expression; infinite where nothing is known."""
+        dtype = str(expr.ty.dtype)
+        if dtype == "bool":
+            return Interval(0, 1)
+        if isinstance(expr, tirx.IntImm | tirx.FloatImm):
+            return Interval(expr.value, expr.value)
+        if dtype.startswith(("int", "uint")):
+            bound = self.analyzer.const_int_bound(expr)
+            if _INT32_MIN <= int(bound.min_value) and int(bound.max_value) <= _INT32_MAX:
+                return Interval(int(bound.min_value), int(bound.max_value))
+        if isinstance(expr, ir.Var) and expr in self._definitions:
+            return self.interval(self._definitions[expr])
+        if isinstance(expr, tirx.Cast):
+            return self.interval(expr.value)
+        if isinstance(expr, tirx.Select):
+            return _union(self.interval(expr.true_value), self.interval(expr.false_value))
+        if isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op):
+            return self._call(expr)
+        if isinstance(expr, tirx.Add | tirx.Sub | tirx.Mul | tirx.Min | tirx.Max):
+            return _combine(expr, self.interval(expr.a), self.interval(expr.b))
+        return _ANYTHING
+
+    def _call(self, expr: ir.Call) -> Interval:
+        name = str(expr.op.name).rpartition(".")[2]
+        if name == "if_then_else":
+            return _union(self.interval(expr.args[1]), self.interval(expr.args[2]))
+        if name in _MONOTONE:
+            low, high = self.interval(expr.args[0])
+            if math.isfinite(low) and math.isfinite(high):
+                # one step of slack: float arithmetic may have rounded across an integer
+                return Interval(_MONOTONE[name](low) - 1, _MONOTONE[name](high) + 1)
+        return _ANYTHING
 
 
 def _union(first: Interval, second: Interval) -> Interval:

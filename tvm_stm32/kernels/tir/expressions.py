@@ -7,20 +7,25 @@ temporaries turns the conditional into an ``if`` statement.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
-from tvm import ir, sym, tirx
+import tvm_ffi
+from tvm import ir, tirx
 
 from ...errors import UnsupportedOperatorError
 from .bits import count_leading_zeros, multiply_shift, popcount, reinterpret
-from .bounds import fits_int32
+from .bounds import Bounds
 from .intrinsics import COMPOSED, LIBM
 from .literals import PROMOTED, c_type, float_literal, int_literal
 from .walk import Expr, operands
+from .walk import expressions as all_nodes
 from .writer import Buffer, Writer
 
 _ATOM, _UNARY, _MUL, _ADD, _SHIFT, _COMPARE, _EQUAL, _BIT, _AND, _OR, _TERNARY = range(15, 4, -1)
+_LITERAL = re.compile(r"-?[\w.]+|INT64_C\(-?\d+\)")
 _SHORT = 20  # characters of an operand that may be repeated in the text
 
 _ARITHMETIC = {tirx.Add: ("+", _ADD), tirx.Sub: ("-", _ADD), tirx.Mul: ("*", _MUL)}
@@ -33,6 +38,10 @@ _COMPARISONS = {
     tirx.NE: ("!=", _EQUAL),
 }
 _BITWISE = {tirx.BitwiseAnd: "&", tirx.BitwiseOr: "|", tirx.BitwiseXor: "^", tirx.LShift: "<<", tirx.RShift: ">>"}
+
+
+# Exact in int32 when all operands are: see ExpressionPrinter._narrow.
+_NARROWABLE = (tirx.Min, tirx.Max, tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod, tirx.Select, tirx.Cast)
 
 
 class Text(NamedTuple):
@@ -54,12 +63,26 @@ def dtype_of(expr: Expr) -> str:
 class ExpressionPrinter:
     """Turns expressions into text; temporaries go to the writer."""
 
-    def __init__(self, writer: Writer, analyzer: sym.Analyzer) -> None:
+    def __init__(self, writer: Writer, bounds: Bounds) -> None:
         self.writer = writer
-        self.analyzer = analyzer
+        self.bounds = bounds
         self.variables: dict[ir.Var, Text] = {}
         self.narrowed: set[ir.Var] = set()  # int64 variables kept in an int32_t
         self.buffers: dict[ir.Var, Buffer] = {}
+        self._narrowing = False  # int64 index arithmetic is being written in int32
+        self._temporaries: dict[tuple[str, str], str] = {}  # of the current statement: (text, type) -> name
+        self._repeated: set[tvm_ffi.StructuralKey] = set()  # calls the current statement makes more than once
+
+    def begin_statement(self, expressions: list[Expr]) -> None:
+        """Forget temporaries of the previous statement; note which calls this one would make twice."""
+        self._temporaries.clear()
+        seen: set[tvm_ffi.StructuralKey] = set()
+        self._repeated.clear()
+        for root in expressions:
+            for node in all_nodes(root):
+                if isinstance(node, ir.Call) and _intrinsic(node) in LIBM:
+                    key = tvm_ffi.StructuralKey(node)
+                    (self._repeated if key in seen else seen).add(key)
 
     def value(self, expr: Expr) -> str:
         """Text of a value of the expression's type, as the right side of an assignment."""
@@ -83,6 +106,19 @@ class ExpressionPrinter:
     def text(self, expr: Expr) -> Text:
         """Text and precedence of an expression."""
         dtype = dtype_of(expr)
+        if dtype == "int64" and self._narrowing:
+            return self._narrow(expr)
+        return self._switch(False, expr, dtype)
+
+    def _switch(self, narrowing: bool, expr: Expr, dtype: str) -> Text:
+        """Text of an expression computed in ``dtype``, with or without narrowing its operands."""
+        kept, self._narrowing = self._narrowing, narrowing
+        try:
+            return self._text(expr, dtype)
+        finally:
+            self._narrowing = kept
+
+    def _text(self, expr: Expr, dtype: str) -> Text:
         if dtype == "float32":
             self.writer.uses_float = True
         kind = type(expr)
@@ -124,23 +160,38 @@ class ExpressionPrinter:
 
     def bind(self, variable: ir.Var, value: Expr) -> None:
         """Write ``const T name = value;`` and let the variable stand for it."""
+        self.begin_statement([value])
         dtype = dtype_of(value)
-        if dtype == "int64" and self._fits(value):
+        if dtype == "int64" and self.bounds.fits_int32(value):
             self.narrowed.add(variable)
             dtype = "int32"
-        text = self.index(value) if dtype == "int32" else self.value(value)
-        self.variables[variable] = self._temporary(text, dtype)
-        if dtype in ("int32", "int64"):
-            self.analyzer.bind(variable, value)
+        text = self._narrow(value) if dtype == "int32" and dtype_of(value) == "int64" else self.text(value)
+        if dtype == "bool":
+            text = Text(self._boolean_as_byte(value), _UNARY)
+        plain = text.text.isalnum() and isinstance(value, ir.Var | tirx.Cast | ir.Constant)
+        self.variables[variable] = text if plain else self._temporary(text.text, dtype)
+        self.bounds.define(variable, value)
 
     def _temporary(self, text: str, dtype: str) -> Text:
-        name = self.writer.fresh("at" if dtype in ("int32", "int64") else "t")
-        self.writer.line(f"const {c_type(dtype)} {name} = {text};")
-        return _atom(name)
+        """A ``const`` variable holding the text's value; the same one for the same text within a statement."""
+        key = (text, dtype)
+        if key not in self._temporaries:
+            name = self.writer.fresh("at" if dtype in ("int32", "int64") else "t")
+            self.writer.line(f"const {c_type(dtype)} {name} = {text};")
+            self._temporaries[key] = name
+        return _atom(self._temporaries[key])
+
+    @contextmanager
+    def _branch(self) -> Iterator[list[str]]:
+        """Lines of a lazily evaluated operand; its temporaries are not visible afterwards."""
+        kept = dict(self._temporaries)
+        with self.writer.captured(1) as lines:
+            yield lines
+        self._temporaries = kept
 
     def _repeatable(self, result: Text, dtype: str) -> Text:
         """The text itself when it is short and plain, otherwise a temporary holding it."""
-        plain = result.text.lstrip("-").replace(".", "").isalnum()
+        plain = bool(_LITERAL.fullmatch(result.text))
         plain = plain or (result.level == _ATOM and len(result.text) <= _SHORT and "(" not in result.text)
         return result if plain else self._temporary(result.text, dtype)
 
@@ -153,6 +204,8 @@ class ExpressionPrinter:
 
     def _cast(self, value: Expr, dtype: str) -> Text:
         source = dtype_of(value)
+        if source == "int64" and dtype == "int32":
+            return self._narrow(value) if self.bounds.fits_int32(value) else Text(f"(int32_t){self.text(value).within(_UNARY)}", _UNARY)
         inner = self.condition(value) if source == "bool" else self.text(value)
         if source == dtype:
             return inner
@@ -170,7 +223,7 @@ class ExpressionPrinter:
     def _operand(self, expr: Expr) -> Text:
         """An operand of arithmetic: int64 loop variables are held in int32_t and widened here."""
         result = self.text(expr)
-        if isinstance(expr, ir.Var) and expr in self.narrowed:
+        if isinstance(expr, ir.Var) and expr in self.narrowed and not self._narrowing:
             return Text(f"(int64_t){result.text}", _UNARY)
         return result
 
@@ -191,7 +244,7 @@ class ExpressionPrinter:
         return Text(f"{left.within(_SHIFT + 1)} {sign} {right.within(_SHIFT + 1)}", level)
 
     def _comparand(self, expr: Expr) -> Text:
-        return self._narrow(expr) if self._fits(expr) else self.text(expr)
+        return self._narrow(expr) if self.bounds.fits_int32(expr) else self.text(expr)
 
     def _bitwise(self, expr: Expr, dtype: str) -> Text:
         left, right = self._operand(expr.a), self._operand(expr.b)
@@ -201,9 +254,8 @@ class ExpressionPrinter:
         return self._wrapped(result, dtype)
 
     def _extremum(self, expr: Expr, dtype: str) -> Text:
-        show = self._narrow if dtype == "int32" else self.text
-        left = self._repeatable(show(expr.a), dtype)
-        right = self._repeatable(show(expr.b), dtype)
+        left = self._repeatable(self.text(expr.a), dtype)
+        right = self._repeatable(self.text(expr.b), dtype)
         sign = ">" if isinstance(expr, tirx.Max) else "<"
         choice = f"{left.within(_SHIFT)} {sign} {right.within(_SHIFT)} ? {left.text} : {right.text}"
         return self._wrapped(Text(choice, _TERNARY), dtype)
@@ -211,7 +263,7 @@ class ExpressionPrinter:
     def _logical(self, expr: Expr) -> Text:
         sign, level = ("&&", _AND) if isinstance(expr, tirx.And) else ("||", _OR)
         left = self.condition(expr.a)
-        with self.writer.captured(1) as before:
+        with self._branch() as before:
             right = self.condition(expr.b)
         if before:
             name = self.writer.fresh("t")
@@ -249,17 +301,15 @@ class ExpressionPrinter:
             result = Text(f"{left.text} / {right.text} - ({crossed} ? 1 : 0)", _ADD)
         return self._wrapped(result, dtype)
 
-    def _minimum(self, expr: Expr) -> int:
+    def _minimum(self, expr: Expr) -> float:
         """The least value an integer expression can have."""
-        if dtype_of(expr).startswith("uint"):
-            return 0
-        return int(self.analyzer.const_int_bound(expr).min_value)
+        return 0 if dtype_of(expr).startswith("uint") else self.bounds.interval(expr).low
 
     def _conditional(self, condition: Expr, true: Expr, false: Expr, dtype: str) -> Text:
         test = self.condition(condition)
-        with self.writer.captured(1) as first:
+        with self._branch() as first:
             left = self.text(true)
-        with self.writer.captured(1) as second:
+        with self._branch() as second:
             right = self.text(false)
         if not first and not second:
             choice = f"{test.within(_BIT)} ? {left.within(_BIT)} : {right.within(_TERNARY)}"
@@ -274,17 +324,13 @@ class ExpressionPrinter:
         self.writer.line("}")
         return _atom(name) if dtype != "bool" else Text(f"{name} != 0", _EQUAL)
 
-    def _fits(self, expr: Expr) -> bool:
-        return fits_int32(expr, self.analyzer)
-
     def _narrow(self, expr: Expr) -> Text:
         """An int64 index in int32 arithmetic; other types as they are.
 
         An index addresses memory, so it fits; sums and products of its parts agree modulo 2^32. Other operations (and
         comparisons, which come here when both sides fit) are done in int32 only where every operand fits.
         """
-        dtype = dtype_of(expr)
-        if dtype != "int64":
+        if dtype_of(expr) != "int64":
             return self.text(expr)
         if isinstance(expr, ir.Var) and expr in self.narrowed:
             return self.variables[expr]
@@ -292,25 +338,23 @@ class ExpressionPrinter:
             return _atom(int_literal(int(expr.value), "int32"))
         if isinstance(expr, tirx.Cast) and dtype_of(expr.value) in PROMOTED | {"int32"}:
             return self.text(expr.value)
-        if type(expr) in _ARITHMETIC:
-            sign, level = _ARITHMETIC[type(expr)]
-            left, right = self._narrow(expr.a), self._narrow(expr.b)
-            return Text(f"{left.within(level)} {sign} {_subtrahend(right, level)}", level)
-        if isinstance(expr, tirx.Min | tirx.Max) and self._fits(expr.a) and self._fits(expr.b):
-            return self._extremum(expr, "int32")
-        if isinstance(expr, tirx.Cast) and self._fits(expr.value):
-            return self._cast(expr.value, "int32")
-        return Text(f"(int32_t){self.text(expr).within(_UNARY)}", _UNARY)
+        conditional = isinstance(expr, ir.Call) and _intrinsic(expr) == "if_then_else"
+        exact = isinstance(expr, _NARROWABLE) or conditional
+        fits = exact and all(self.bounds.fits_int32(operand) for operand in operands(expr))
+        if type(expr) in _ARITHMETIC or fits:
+            return self._switch(True, expr, "int32")
+        return Text(f"(int32_t){self._switch(False, expr, 'int64').within(_UNARY)}", _UNARY)
 
     def _call(self, expr: ir.Call, dtype: str) -> Text:
         if not isinstance(expr.op, ir.Op):
             raise UnsupportedOperatorError(f"a call of '{expr.op}' cannot be written in C")
-        name = str(expr.op.name).rpartition(".")[2]
+        name = _intrinsic(expr)
         handler: Callable[[ir.Call, str], Text] | None = getattr(self, f"_call_{name}", None)
         if handler is not None:
             return handler(expr, dtype)
         if name in LIBM and dtype == "float32":
-            return self._libm(LIBM[name], [self.text(argument).text for argument in expr.args])
+            call = self._libm(LIBM[name], [self.text(argument).text for argument in expr.args])
+            return self._temporary(call.text, dtype) if tvm_ffi.StructuralKey(expr) in self._repeated else call
         if name in COMPOSED and dtype == "float32":
             pattern, function = COMPOSED[name]
             self.writer.libm.add(function)
@@ -390,6 +434,10 @@ class ExpressionPrinter:
 
     def _call_address_of(self, expr: ir.Call, _dtype: str) -> Text:
         return Text(f"&{self.text(expr.args[0]).text}", _UNARY)
+
+
+def _intrinsic(call: ir.Call) -> str:
+    return str(call.op.name).rpartition(".")[2] if isinstance(call.op, ir.Op) else ""
 
 
 def _byte(result: Text, dtype: str) -> str:

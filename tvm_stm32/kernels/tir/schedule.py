@@ -251,7 +251,8 @@ def _flatten(plan: Plan, output: Stage) -> None:
     views += [(load.source, list(load.indices)) for load in loads(block.body.value)]
     group = [loops[-1]] if loops else []
     for position in range(len(axes) - 2, -1, -1):
-        if all(_adjacent(buffer, indices, axes[position], axes[position + 1]) for buffer, indices in views):
+        pair = block.iter_vars[position : position + 2]
+        if all(_adjacent(buffer, indices, *pair) for buffer, indices in views):
             group.insert(0, loops[position])
             continue
         _join(plan, group)
@@ -265,18 +266,19 @@ def _join(plan: Plan, loops: list[Any]) -> None:
 
 
 def _adjacent(buffer: Any, indices: list[Any], first: Any, second: Any) -> bool:
-    """Whether a view uses two axes as neighbouring full dimensions, or neither of them."""
-    mentions = [any(uses(index, axis) for index in indices) for axis in (first, second)]
+    """Whether a view walks contiguously over two axes, the second a whole dimension, or uses neither of them."""
+    mentions = [any(uses(index, axis.var) for index in indices) for axis in (first, second)]
     if not any(mentions):
         return True
     for position, index in enumerate(indices[:-1]):
-        if isinstance(index, ir.Var) and index.same_as(first):
+        if isinstance(index, ir.Var) and index.same_as(first.var):
             following = indices[position + 1]
             others = indices[:position] + indices[position + 2 :]
             return (
                 isinstance(following, ir.Var)
-                and following.same_as(second)
-                and not any(uses(other, axis) for other in others for axis in (first, second))
+                and following.same_as(second.var)
+                and int(buffer.ty.shape[position + 1]) == int(second.dom.extent)
+                and not any(uses(other, axis.var) for other in others for axis in (first, second))
             )
     return False
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm import ir, sym, tirx
+from tvm import ir, tirx
 
 from ...errors import UnsupportedOperatorError
+from .bounds import Bounds
 from .expressions import ExpressionPrinter, Text, dtype_of
 from .literals import c_type
-from .walk import Stmt, accesses, loads
+from .walk import Stmt, accesses, loads, statement_expressions
 from .workspace import LOCAL_BYTES, Workspace, byte_size, element_count, element_type
 from .writer import Buffer, Writer
 
@@ -23,8 +24,8 @@ class StatementPrinter:
 
     def __init__(self, writer: Writer, workspace: Workspace, constant_elements: set[ir.Var]) -> None:
         self.writer = writer
-        self.analyzer = sym.Analyzer()
-        self.expressions = ExpressionPrinter(writer, self.analyzer)
+        self.bounds = Bounds()
+        self.expressions = ExpressionPrinter(writer, self.bounds)
         self.workspace = workspace
         self.constant_elements = constant_elements
         self.macs = 0
@@ -36,6 +37,7 @@ class StatementPrinter:
         handler = getattr(self, f"_write_{type(stmt).__name__}", None)
         if handler is None:
             raise UnsupportedOperatorError(f"statement '{type(stmt).__name__}' cannot be written in C")
+        self.expressions.begin_statement(statement_expressions(stmt))
         handler(stmt)
 
     def _write_SeqStmt(self, stmt: tirx.SeqStmt) -> None:  # noqa: N802
@@ -113,7 +115,7 @@ class StatementPrinter:
         fixed = isinstance(stmt.min, tirx.IntImm) and isinstance(stmt.extent, tirx.IntImm)
         fits = fixed and int(stmt.min) + int(stmt.extent) <= _INT32_MAX
         if fixed:
-            self.analyzer.bind(variable, ir.Range.from_min_extent(stmt.min, stmt.extent))
+            self.bounds.analyzer.bind(variable, ir.Range.from_min_extent(stmt.min, stmt.extent))
         kind = "int32_t" if fits else c_type(dtype)
         show = self.expressions.index if fits else self.expressions.value
         start = show(stmt.min)
@@ -152,7 +154,7 @@ class StatementPrinter:
 
     def _write_under(self, condition: Any, stmt: Stmt) -> None:
         """Write a statement that only runs when a condition holds, which may spare it sign checks."""
-        with self.analyzer.constraint_scope(condition):
+        with self.bounds.analyzer.constraint_scope(condition):
             self.write(stmt)
 
     def _write_Bind(self, stmt: tirx.Bind) -> None:  # noqa: N802
