@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from .emit.names import network_name
+from .cnames import network_name
 from .library import Library
 from .target import Target
 

@@ -68,19 +68,39 @@ def multiply_tonearest(x: np.ndarray, multiplier: np.ndarray | int, shift: np.nd
     return _single_rounding(x, multiplier, shift, ties_away=True)
 
 
+def multiply_even(x: np.ndarray, multiplier: np.ndarray | int, shift: np.ndarray | int) -> np.ndarray:
+    """One 64-bit rounding shift, ties to even: ONNX's QuantizeLinear."""
+    product, half, total = _product(x, multiplier, shift)
+    tie = (product & ((half << 1) - 1)) == half
+    result = (product + half) >> total
+    return _wrap32(np.where(tie, result & ~1, result))
+
+
 def _single_rounding(
     x: np.ndarray, multiplier: np.ndarray | int, shift: np.ndarray | int, *, ties_away: bool
 ) -> np.ndarray:
+    product, half, total = _product(x, multiplier, shift)
+    if ties_away:
+        half = half - (product < 0)
+    return _wrap32((product + half) >> total)
+
+
+def _product(
+    x: np.ndarray, multiplier: np.ndarray | int, shift: np.ndarray | int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """``(x * multiplier, half of the divisor, log2 of the divisor)`` in int64."""
     left = np.maximum(shift, 0)
     total = 31 + np.maximum(-np.asarray(shift, np.int64), 0)
     product = (np.asarray(x, np.int64) << left) * np.asarray(multiplier, np.int64)
-    rounding = np.left_shift(np.int64(1), total - 1)
-    if ties_away:
-        rounding = rounding - (product < 0)
-    return _wrap32((product + rounding) >> total)
+    return product, np.left_shift(np.int64(1), total - 1), total
 
 
-MULTIPLY = {"tflm": multiply_tflm, "upward": multiply_upward, "tonearest": multiply_tonearest}
+MULTIPLY = {
+    "tflm": multiply_tflm,
+    "upward": multiply_upward,
+    "tonearest": multiply_tonearest,
+    "even": multiply_even,
+}
 
 
 def _wrap32(x: np.ndarray) -> np.ndarray:

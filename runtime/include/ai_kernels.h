@@ -26,6 +26,7 @@
 #define AI_ROUNDING_TFLM 0      /* double rounding of the TensorFlow Lite Micro reference kernels */
 #define AI_ROUNDING_UPWARD 1    /* Relay: one rounding, ties to plus infinity */
 #define AI_ROUNDING_TONEAREST 2 /* Relay: one rounding, ties away from zero */
+#define AI_ROUNDING_EVEN 3      /* ONNX: one rounding, ties to even */
 
 /* floor((a * b + 2^30) / 2^31): the saturating rounding doubling high multiply, b not negative. */
 AI_INLINE int32_t ai_high_multiply_rounded(int32_t a, int32_t b)
@@ -78,6 +79,9 @@ AI_INLINE int32_t ai_multiply(int32_t x, int32_t multiplier, int32_t shift, int3
     half = (int64_t)1 << (30 + right);
     if ((rounding == AI_ROUNDING_TONEAREST) && (product < 0)) {
         half--;
+    }
+    if ((rounding == AI_ROUNDING_EVEN) && ((product & (2 * half - 1)) == half)) {
+        return (int32_t)((product + half) >> (31 + right)) & ~1;
     }
     return (int32_t)((product + half) >> (31 + right));
 }

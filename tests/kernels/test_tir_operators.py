@@ -42,6 +42,9 @@ _NONZERO = np.where((values := _i(-9, 10, 4, 5)) == 0, 3, values)
 _SCALES = _p(4)
 _EXACT = np.float32(0.060025695711374283)
 
+_UNARY = ["exp", "log", "sqrt", "tanh", "sigmoid", "sin", "cos", "tan", "atan", "sinh", "cosh"]
+_UNARY += ["floor", "ceil", "trunc", "abs", "negative", "sign"]
+
 ELEMENTWISE = [
     Case("add_broadcast_row", [_f(2, 3, 4), _f(4)], op.add, np.add),
     Case("add_broadcast_middle", [_f(2, 3, 4), _f(3, 1)], op.add, np.add),
@@ -81,11 +84,8 @@ ELEMENTWISE = [
         lambda x: op.logical_or(op.isnan(x), op.isinf(x)),
     ),
     Case("infinity_constant", [_f(4) > 0, _f(4)], lambda m, x: op.where(m, x, _c(float("-inf")))),
-    *(
-        Case(f"unary_{name}", [_p(33)], getattr(op, name))
-        for name in "exp log sqrt tanh sigmoid sin cos tan atan floor ceil trunc abs negative sign sinh cosh".split()
-    ),
-    *(Case(f"unary_{name}", [_f(33) / 4], getattr(op, name)) for name in "asin acos atanh asinh".split()),
+    *(Case(f"unary_{name}", [_p(33)], getattr(op, name)) for name in _UNARY),
+    *(Case(f"unary_{name}", [_f(33) / 4], getattr(op, name)) for name in ("asin", "acos", "atanh", "asinh")),
 ]
 
 INTEGERS = [

@@ -18,10 +18,8 @@ from tvm_stm32.graph.dialect import name_of
 from tvm_stm32.graph.lowering import lower_to_tir
 from tvm_stm32.kernels.tir import TirKernel, lower_prim_func
 
-WARNINGS = (
-    "-std=c99 -Wall -Wextra -Wconversion -Wdouble-promotion -Wmissing-prototypes -Wstrict-prototypes -Wshadow -Wundef "
-    "-Wcast-qual -Wcast-align=strict -pedantic -Werror"
-).split()
+WARNINGS = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wdouble-promotion", "-Wmissing-prototypes", "-Wshadow"]
+WARNINGS += ["-Wstrict-prototypes", "-Wundef", "-Wcast-qual", "-Wcast-align=strict", "-pedantic", "-Werror"]
 
 Build = Callable[..., relax.Expr]
 Reference = Callable[..., Any]
@@ -29,7 +27,7 @@ Reference = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Case:
-    """One function: ``build`` turns Relax variables into its result; ``reference`` (numpy) replaces TVM's own result."""
+    """One function: ``build`` turns Relax variables into its result; ``reference`` (numpy) stands in for TVM's own."""
 
     name: str
     inputs: Sequence[np.ndarray]

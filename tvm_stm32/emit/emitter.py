@@ -17,7 +17,7 @@ from ..files import write_atomically
 from ..library import Argument, Call, Library
 from ..model import TensorInfo
 from .literals import CTYPES, float_literal, initialiser
-from .names import comment_text, string_literal
+from ..cnames import comment_text, string_literal
 from .report import report, report_text
 
 OUTPUT_SUFFIXES = (".c", ".h", "_data.c", "_data.h", "_report.json", "_report.txt")

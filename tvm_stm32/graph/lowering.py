@@ -16,7 +16,9 @@ from tvm import ir, relax, te, topi
 from ..errors import UnsupportedOperatorError
 from .dialect import name_of
 
-_RESHAPES = frozenset({"relax.reshape", "relax.flatten", "relax.squeeze", "relax.expand_dims", "relax.nn.batch_flatten"})
+_RESHAPES = frozenset(
+    {"relax.reshape", "relax.flatten", "relax.squeeze", "relax.expand_dims", "relax.nn.batch_flatten"}
+)
 _IDENTITIES = frozenset({"relax.astype", "relax.broadcast_to", "relax.builtin.stop_lift_params"})
 _DTYPES = frozenset({"float32", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"})
 
@@ -46,7 +48,9 @@ def lower_to_tir(module: ir.IRModule) -> ir.IRModule:
     module = _legalize(_simplify(module))
     if _has_constant_calls(module["main"]):
         module = _simplify(relax.transform.FoldConstant()(module))
-    module = tvm.transform.Sequential([relax.transform.DeadCodeElimination(["main"]), relax.transform.AnnotateTIROpPattern()])(module)
+    module = tvm.transform.Sequential(
+        [relax.transform.DeadCodeElimination(["main"]), relax.transform.AnnotateTIROpPattern()]
+    )(module)
     fused = relax.transform.FuseOps()(module)
     fused = _rebuild(fused, names=_SourceNames(module["main"], fused).names)
     passes = [
@@ -250,9 +254,7 @@ def _check_types(binding: relax.VarBinding) -> None:
                 f"convert the model to float32 or integers (supported: {', '.join(sorted(_DTYPES))})",
             )
         if isinstance(type_, relax.TensorType) and _shape(relax.Var("result", type_)) is None:
-            raise _unsupported(
-                binding, "its result has no fixed shape", "export the model with fixed input shapes"
-            )
+            raise _unsupported(binding, "its result has no fixed shape", "export the model with fixed input shapes")
 
 
 def _first_failing(module: ir.IRModule) -> relax.VarBinding | None:
@@ -294,8 +296,8 @@ def _has_constant_calls(function: relax.Function) -> bool:
 class _SourceNames:
     """Names of fused groups: FuseOps numbers its variables, users look for the operator that a group ends with.
 
-    Walks the fused module and the one before in lockstep, from the outputs to the inputs: a fused call's arguments stand
-    for the variables that the inner function's parameters stand for.
+    Walks the fused module and the one before in lockstep, from the outputs to the inputs: a fused call's arguments
+    stand for the variables that the inner function's parameters stand for.
     """
 
     def __init__(self, before: relax.Function, after: ir.IRModule) -> None:

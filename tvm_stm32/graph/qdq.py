@@ -53,8 +53,13 @@ class Root:
     clamp_max: int
 
     def requantization(self, real: np.ndarray | float, rounding: str) -> Requantization:
-        """Requantization of accumulators whose real value is ``real * scale`` codes."""
+        """Requantization of accumulators, each worth ``real`` output codes.
+
+        Ties to even cost more than ties upward, and only a power of two has ties to speak of.
+        """
         multiplier, shift = numerics.quantize_multipliers(np.asarray(real, np.float64))
+        if rounding == "even" and not (multiplier == 1 << 30).any():
+            rounding = "upward"
         return Requantization(multiplier, shift, self.zero_point, rounding, self.clamp_min, self.clamp_max)
 
 
@@ -64,7 +69,7 @@ class QdqRewriter:
     def __init__(self, view: Function, reference: Numerics, emit: Emit) -> None:
         self.view = view
         self.reference = reference
-        self.rounding = "tflm" if reference == "tflm" else "upward"
+        self.rounding = "tflm" if reference == "tflm" else "even"
         self.emit = emit
 
     def rewrite(self, value: relax.Expr) -> relax.Expr | None:

@@ -20,7 +20,12 @@ from ..graph.ssa import constant, shape_of
 from ..library import Argument, Call
 from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
 
-ROUNDING = {"tflm": "AI_ROUNDING_TFLM", "upward": "AI_ROUNDING_UPWARD", "tonearest": "AI_ROUNDING_TONEAREST"}
+ROUNDING = {
+    "tflm": "AI_ROUNDING_TFLM",
+    "upward": "AI_ROUNDING_UPWARD",
+    "tonearest": "AI_ROUNDING_TONEAREST",
+    "even": "AI_ROUNDING_EVEN",
+}
 
 
 @dataclass(frozen=True)

@@ -171,7 +171,8 @@ def _run_qemu(
         command += [*more, "-kernel", str(image)]
         ended = _wait(command, cwd, timeout_s, monitor)
         errors = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-    if ended.code == 1 and not ended.console and "qemu-system-arm: " in ended.messages:
+    # QEMU begins its own complaints with its name; a program that fails has no say on that stream.
+    if ended.code == 1 and not ended.console and f"{Path(command[0]).name}: " in ended.messages:
         raise ToolchainError(
             f"the emulator does not start the machine {emulator.machine}", why=first_lines(ended.messages, 3)
         )

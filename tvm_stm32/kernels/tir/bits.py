@@ -7,15 +7,13 @@ from collections.abc import Callable
 from tvm import ir, tirx
 
 from ...errors import UnsupportedOperatorError
-from .literals import c_type
+from .literals import c_type, size_of
 from .writer import Writer
-
-_BITS = {"8": 8, "16": 16, "32": 32, "64": 64}
 
 
 def bits_of(dtype: str) -> int:
     """Width of an element type."""
-    return _BITS[dtype.lstrip("uintfloat")]
+    return 8 * size_of(dtype)
 
 
 def popcount(writer: Writer, value: str, dtype: str) -> str:
@@ -65,4 +63,6 @@ def multiply_shift(call: ir.Call, text: Callable[[object], str]) -> str:
     product = f"(int64_t){text(x)} * {text(y)}"
     if left:
         product = f"((int64_t){text(x)} * {1 << left}) * {text(y)}"
+    if right == 0:
+        return f"(int32_t)({product})"
     return f"(int32_t)(({product} + (INT64_C(1) << {right - 1})) >> {right})"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tvm import ir, sym, tirx
 
+from .text import intrinsic
 from .walk import Expr
 
 _INT32_MIN, _INT32_MAX = -(1 << 31), (1 << 31) - 1
@@ -57,7 +58,7 @@ class Bounds:
             return Interval(expr.value, expr.value)
         if dtype.startswith(("int", "uint")):
             bound = self.analyzer.const_int_bound(expr)
-            if _INT32_MIN <= int(bound.min_value) and int(bound.max_value) <= _INT32_MAX:
+            if int(bound.min_value) >= _INT32_MIN and int(bound.max_value) <= _INT32_MAX:
                 return Interval(int(bound.min_value), int(bound.max_value))
         if isinstance(expr, ir.Var) and expr in self._definitions:
             return self.interval(self._definitions[expr])
@@ -65,14 +66,14 @@ class Bounds:
             return self.interval(expr.value)
         if isinstance(expr, tirx.Select):
             return _union(self.interval(expr.true_value), self.interval(expr.false_value))
-        if isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op):
+        if isinstance(expr, ir.Call):
             return self._call(expr)
         if isinstance(expr, tirx.Add | tirx.Sub | tirx.Mul | tirx.Min | tirx.Max):
             return _combine(expr, self.interval(expr.a), self.interval(expr.b))
         return _ANYTHING
 
     def _call(self, expr: ir.Call) -> Interval:
-        name = str(expr.op.name).rpartition(".")[2]
+        name = intrinsic(expr)
         if name == "if_then_else":
             return _union(self.interval(expr.args[1]), self.interval(expr.args[2]))
         if name in _MONOTONE:

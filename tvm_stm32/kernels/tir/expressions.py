@@ -8,56 +8,56 @@ temporaries turns the conditional into an ``if`` statement.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import tvm_ffi
 from tvm import ir, tirx
 
 from ...errors import UnsupportedOperatorError
-from .bits import count_leading_zeros, multiply_shift, popcount, reinterpret
 from .bounds import Bounds
-from .intrinsics import COMPOSED, LIBM
+from .calls import call
+from .intrinsics import LIBM
 from .literals import PROMOTED, c_type, float_literal, int_literal
+from .text import (
+    ADD,
+    AND,
+    ATOM,
+    BIT,
+    COMPARE,
+    EQUAL,
+    MUL,
+    OR,
+    SHIFT,
+    TERNARY,
+    UNARY,
+    Text,
+    as_byte,
+    atom,
+    dtype_of,
+    intrinsic,
+)
 from .walk import Expr, operands
 from .walk import expressions as all_nodes
 from .writer import Buffer, Writer
 
-_ATOM, _UNARY, _MUL, _ADD, _SHIFT, _COMPARE, _EQUAL, _BIT, _AND, _OR, _TERNARY = range(15, 4, -1)
 _LITERAL = re.compile(r"-?[\w.]+|INT64_C\(-?\d+\)")
 _SHORT = 20  # characters of an operand that may be repeated in the text
 
-_ARITHMETIC = {tirx.Add: ("+", _ADD), tirx.Sub: ("-", _ADD), tirx.Mul: ("*", _MUL)}
+_ARITHMETIC = {tirx.Add: ("+", ADD), tirx.Sub: ("-", ADD), tirx.Mul: ("*", MUL)}
 _COMPARISONS = {
-    tirx.LT: ("<", _COMPARE),
-    tirx.LE: ("<=", _COMPARE),
-    tirx.GT: (">", _COMPARE),
-    tirx.GE: (">=", _COMPARE),
-    tirx.EQ: ("==", _EQUAL),
-    tirx.NE: ("!=", _EQUAL),
+    tirx.LT: ("<", COMPARE),
+    tirx.LE: ("<=", COMPARE),
+    tirx.GT: (">", COMPARE),
+    tirx.GE: (">=", COMPARE),
+    tirx.EQ: ("==", EQUAL),
+    tirx.NE: ("!=", EQUAL),
 }
 _BITWISE = {tirx.BitwiseAnd: "&", tirx.BitwiseOr: "|", tirx.BitwiseXor: "^", tirx.LShift: "<<", tirx.RShift: ">>"}
 
 
 # Exact in int32 when all operands are: see ExpressionPrinter._narrow.
 _NARROWABLE = (tirx.Min, tirx.Max, tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod, tirx.Select, tirx.Cast)
-
-
-class Text(NamedTuple):
-    """C text and the precedence of its outermost operator."""
-
-    text: str
-    level: int
-
-    def within(self, level: int) -> str:
-        """The text as an operand of an operator that needs at least ``level``."""
-        return self.text if self.level >= level else f"({self.text})"
-
-
-def dtype_of(expr: Expr) -> str:
-    """Element type of an expression."""
-    return str(expr.ty.dtype)
 
 
 class ExpressionPrinter:
@@ -71,17 +71,17 @@ class ExpressionPrinter:
         self.buffers: dict[ir.Var, Buffer] = {}
         self._narrowing = False  # int64 index arithmetic is being written in int32
         self._temporaries: dict[tuple[str, str], str] = {}  # of the current statement: (text, type) -> name
-        self._repeated: set[tvm_ffi.StructuralKey] = set()  # calls the current statement makes more than once
+        self._repeated: set[int] = set()  # calls the current statement makes more than once
 
     def begin_statement(self, expressions: list[Expr]) -> None:
         """Forget temporaries of the previous statement; note which calls this one would make twice."""
         self._temporaries.clear()
-        seen: set[tvm_ffi.StructuralKey] = set()
+        seen: set[int] = set()
         self._repeated.clear()
         for root in expressions:
             for node in all_nodes(root):
-                if isinstance(node, ir.Call) and _intrinsic(node) in LIBM:
-                    key = tvm_ffi.StructuralKey(node)
+                if isinstance(node, ir.Call) and intrinsic(node) in LIBM:
+                    key = tvm_ffi.structural_hash(node, map_free_vars=False)
                     (self._repeated if key in seen else seen).add(key)
 
     def value(self, expr: Expr) -> str:
@@ -92,7 +92,7 @@ class ExpressionPrinter:
         """Text of a truth value."""
         result = self.text(expr)
         if isinstance(expr, ir.TensorLoad | ir.Var):
-            return Text(f"{result.text} != 0", _EQUAL)
+            return Text(f"{result.text} != 0", EQUAL)
         return result
 
     def _boolean_as_byte(self, expr: Expr) -> str:
@@ -123,10 +123,10 @@ class ExpressionPrinter:
             self.writer.uses_float = True
         kind = type(expr)
         if isinstance(expr, tirx.IntImm):
-            return _atom(int_literal(int(expr.value), dtype))
+            return atom(int_literal(int(expr.value), dtype))
         if isinstance(expr, tirx.FloatImm):
             c_type(dtype)
-            return _atom(float_literal(float(expr.value)))
+            return atom(float_literal(float(expr.value)))
         if isinstance(expr, ir.Var):
             return self.variables[expr]
         if isinstance(expr, ir.TensorLoad):
@@ -144,9 +144,9 @@ class ExpressionPrinter:
         if isinstance(expr, tirx.And | tirx.Or):
             return self._logical(expr)
         if isinstance(expr, tirx.Not):
-            return Text(f"!({self.condition(expr.a).text})", _UNARY)
+            return Text(f"!({self.condition(expr.a).text})", UNARY)
         if isinstance(expr, tirx.BitwiseNot):
-            return self._wrapped(Text(f"~{self.text(expr.a).within(_UNARY)}", _UNARY), dtype)
+            return self.wrapped(Text(f"~{self.text(expr.a).within(UNARY)}", UNARY), dtype)
         if isinstance(expr, tirx.Div | tirx.Mod | tirx.FloorDiv | tirx.FloorMod):
             return self._division(expr, dtype)
         if isinstance(expr, tirx.Select):
@@ -167,19 +167,19 @@ class ExpressionPrinter:
             dtype = "int32"
         text = self._narrow(value) if dtype == "int32" and dtype_of(value) == "int64" else self.text(value)
         if dtype == "bool":
-            text = Text(self._boolean_as_byte(value), _UNARY)
+            text = Text(self._boolean_as_byte(value), UNARY)
         plain = text.text.isalnum() and isinstance(value, ir.Var | tirx.Cast | ir.Constant)
-        self.variables[variable] = text if plain else self._temporary(text.text, dtype)
+        self.variables[variable] = text if plain else self.temporary(text.text, dtype)
         self.bounds.define(variable, value)
 
-    def _temporary(self, text: str, dtype: str) -> Text:
+    def temporary(self, text: str, dtype: str) -> Text:
         """A ``const`` variable holding the text's value; the same one for the same text within a statement."""
         key = (text, dtype)
         if key not in self._temporaries:
             name = self.writer.fresh("at" if dtype in ("int32", "int64") else "t")
             self.writer.line(f"const {c_type(dtype)} {name} = {text};")
             self._temporaries[key] = name
-        return _atom(self._temporaries[key])
+        return atom(self._temporaries[key])
 
     @contextmanager
     def _branch(self) -> Iterator[list[str]]:
@@ -189,49 +189,53 @@ class ExpressionPrinter:
             yield lines
         self._temporaries = kept
 
-    def _repeatable(self, result: Text, dtype: str) -> Text:
+    def repeatable(self, result: Text, dtype: str) -> Text:
         """The text itself when it is short and plain, otherwise a temporary holding it."""
         plain = bool(_LITERAL.fullmatch(result.text))
-        plain = plain or (result.level == _ATOM and len(result.text) <= _SHORT and "(" not in result.text)
-        return result if plain else self._temporary(result.text, dtype)
+        plain = plain or (result.level == ATOM and len(result.text) <= _SHORT and "(" not in result.text)
+        return result if plain else self.temporary(result.text, dtype)
 
     def _load(self, expr: ir.TensorLoad) -> Text:
         buffer = self.buffers[expr.source]
         self.writer.used.add(buffer.name)
         if buffer.elements:
-            return _atom(buffer.elements[int(expr.indices[0])])
-        return _atom(f"{buffer.name}[{self.index(expr.indices[0])}]")
+            return atom(buffer.elements[int(expr.indices[0])])
+        return atom(f"{buffer.name}[{self.index(expr.indices[0])}]")
 
     def _cast(self, value: Expr, dtype: str) -> Text:
         source = dtype_of(value)
         if source == "int64" and dtype == "int32":
-            return self._narrow(value) if self.bounds.fits_int32(value) else Text(f"(int32_t){self.text(value).within(_UNARY)}", _UNARY)
+            return (
+                self._narrow(value)
+                if self.bounds.fits_int32(value)
+                else Text(f"(int32_t){self.text(value).within(UNARY)}", UNARY)
+            )
         inner = self.condition(value) if source == "bool" else self.text(value)
         if source == dtype:
             return inner
         if dtype == "bool":
             zero = "0.0f" if source == "float32" else "0"
-            return Text(f"{inner.within(_EQUAL + 1)} != {zero}", _EQUAL)
-        return Text(f"({c_type(dtype)}){inner.within(_UNARY)}", _UNARY)
+            return Text(f"{inner.within(EQUAL + 1)} != {zero}", EQUAL)
+        return Text(f"({c_type(dtype)}){inner.within(UNARY)}", UNARY)
 
-    def _wrapped(self, result: Text, dtype: str) -> Text:
+    def wrapped(self, result: Text, dtype: str) -> Text:
         """Bring an int result back to a type smaller than int."""
         if dtype not in PROMOTED or dtype == "bool":
             return result
-        return Text(f"({c_type(dtype)}){result.within(_ATOM)}", _UNARY)
+        return Text(f"({c_type(dtype)}){result.within(ATOM)}", UNARY)
 
     def _operand(self, expr: Expr) -> Text:
         """An operand of arithmetic: int64 loop variables are held in int32_t and widened here."""
         result = self.text(expr)
         if isinstance(expr, ir.Var) and expr in self.narrowed and not self._narrowing:
-            return Text(f"(int64_t){result.text}", _UNARY)
+            return Text(f"(int64_t){result.text}", UNARY)
         return result
 
     def _arithmetic(self, expr: Expr, dtype: str) -> Text:
         sign, level = _ARITHMETIC[type(expr)]
         left, right = self._operand(expr.a), self._operand(expr.b)
         text = f"{left.within(level)} {sign} {_subtrahend(right, level)}"
-        return self._wrapped(Text(text, level), dtype)
+        return self.wrapped(Text(text, level), dtype)
 
     def _comparison(self, expr: Expr) -> Text:
         sign, level = _COMPARISONS[type(expr)]
@@ -241,7 +245,7 @@ class ExpressionPrinter:
             left, right = self._comparand(expr.a), self._comparand(expr.b)
         else:
             left, right = self.text(expr.a), self.text(expr.b)
-        return Text(f"{left.within(_SHIFT + 1)} {sign} {right.within(_SHIFT + 1)}", level)
+        return Text(f"{left.within(SHIFT + 1)} {sign} {right.within(SHIFT + 1)}", level)
 
     def _comparand(self, expr: Expr) -> Text:
         return self._narrow(expr) if self.bounds.fits_int32(expr) else self.text(expr)
@@ -250,56 +254,55 @@ class ExpressionPrinter:
         left, right = self._operand(expr.a), self._operand(expr.b)
         if dtype == "bool":
             left, right = self.condition(expr.a), self.condition(expr.b)
-        result = Text(f"{left.within(_UNARY)} {_BITWISE[type(expr)]} {right.within(_UNARY)}", _BIT)
-        return self._wrapped(result, dtype)
+        result = Text(f"{left.within(UNARY)} {_BITWISE[type(expr)]} {right.within(UNARY)}", BIT)
+        return self.wrapped(result, dtype)
 
     def _extremum(self, expr: Expr, dtype: str) -> Text:
-        left = self._repeatable(self.text(expr.a), dtype)
-        right = self._repeatable(self.text(expr.b), dtype)
+        left = self.repeatable(self.text(expr.a), dtype)
+        right = self.repeatable(self.text(expr.b), dtype)
         sign = ">" if isinstance(expr, tirx.Max) else "<"
-        choice = f"{left.within(_SHIFT)} {sign} {right.within(_SHIFT)} ? {left.text} : {right.text}"
-        return self._wrapped(Text(choice, _TERNARY), dtype)
+        choice = f"{left.within(SHIFT)} {sign} {right.within(SHIFT)} ? {left.text} : {right.text}"
+        return self.wrapped(Text(choice, TERNARY), dtype)
 
     def _logical(self, expr: Expr) -> Text:
-        sign, level = ("&&", _AND) if isinstance(expr, tirx.And) else ("||", _OR)
+        sign, level = ("&&", AND) if isinstance(expr, tirx.And) else ("||", OR)
         left = self.condition(expr.a)
         with self._branch() as before:
             right = self.condition(expr.b)
         if before:
             name = self.writer.fresh("t")
             self.writer.line(f"uint8_t {name} = (uint8_t)({left.text});")
-            with self.writer.block(f"if ({name} {'!=' if level == _AND else '=='} 0)"):
+            with self.writer.block(f"if ({name} {'!=' if level == AND else '=='} 0)"):
                 self.writer.lines.extend(before)
                 self.writer.line(f"{name} = (uint8_t)({right.text});")
-            return Text(f"{name} != 0", _EQUAL)
-        sides = [side.text if side.level in (level, *range(_BIT + 1, 16)) else f"({side.text})" for side in (left, right)]
+            return Text(f"{name} != 0", EQUAL)
+        sides = [
+            side.text if side.level in (level, *range(BIT + 1, 16)) else f"({side.text})" for side in (left, right)
+        ]
         return Text(f"{sides[0]} {sign} {sides[1]}", level)
 
     def _division(self, expr: Expr, dtype: str) -> Text:
         remainder = isinstance(expr, tirx.Mod | tirx.FloorMod)
         left, right = self._operand(expr.a), self._operand(expr.b)
         if dtype == "float32" and not remainder:
-            return Text(f"{left.within(_MUL)} / {right.within(_MUL + 1)}", _MUL)
+            return Text(f"{left.within(MUL)} / {right.within(MUL + 1)}", MUL)
         sign = "%" if remainder else "/"
         truncating = isinstance(expr, tirx.Div | tirx.Mod) or dtype.startswith("uint")
         positive = isinstance(expr.b, tirx.IntImm) and int(expr.b.value) > 0
         if truncating or (positive and self._minimum(expr.a) >= 0):
-            return self._wrapped(Text(f"{left.within(_MUL)} {sign} {right.within(_MUL + 1)}", _MUL), dtype)
+            return self.wrapped(Text(f"{left.within(MUL)} {sign} {right.within(MUL + 1)}", MUL), dtype)
         return self._floor_division(left, right, remainder, positive, dtype)
 
     def _floor_division(self, left: Text, right: Text, remainder: bool, positive: bool, dtype: str) -> Text:
         wide = "int64" if dtype == "int64" else "int32"  # what C computes in
-        left, right = self._repeatable(left, wide), self._repeatable(right, wide)
-        rest = self._temporary(f"{left.text} % {right.text}", wide).text
-        if positive:
-            crossed = f"{rest} < 0"
-        else:
-            crossed = f"{rest} != 0 && ({rest} < 0) != ({right.text} < 0)"
+        left, right = self.repeatable(left, wide), self.repeatable(right, wide)
+        rest = self.temporary(f"{left.text} % {right.text}", wide).text
+        crossed = f"{rest} < 0" if positive else f"{rest} != 0 && ({rest} < 0) != ({right.text} < 0)"
         if remainder:
-            result = Text(f"{rest} + ({crossed} ? {right.text} : 0)", _ADD)
+            result = Text(f"{rest} + ({crossed} ? {right.text} : 0)", ADD)
         else:
-            result = Text(f"{left.text} / {right.text} - ({crossed} ? 1 : 0)", _ADD)
-        return self._wrapped(result, dtype)
+            result = Text(f"{left.text} / {right.text} - ({crossed} ? 1 : 0)", ADD)
+        return self.wrapped(result, dtype)
 
     def _minimum(self, expr: Expr) -> float:
         """The least value an integer expression can have."""
@@ -312,17 +315,17 @@ class ExpressionPrinter:
         with self._branch() as second:
             right = self.text(false)
         if not first and not second:
-            choice = f"{test.within(_BIT)} ? {left.within(_BIT)} : {right.within(_TERNARY)}"
-            return self._wrapped(Text(choice, _TERNARY), dtype)
+            choice = f"{test.within(BIT)} ? {left.within(BIT)} : {right.within(TERNARY)}"
+            return self.wrapped(Text(choice, TERNARY), dtype)
         name = self.writer.fresh("t")
         self.writer.line(f"{c_type(dtype)} {name};")
         with self.writer.block(f"if ({test.text})", "} else {"):
             self.writer.lines.extend(first)
-            self.writer.line(f"{name} = {_byte(left, dtype)};")
+            self.writer.line(f"{name} = {as_byte(left, dtype)};")
         self.writer.lines.extend(second)
-        self.writer.line(f"    {name} = {_byte(right, dtype)};")
+        self.writer.line(f"    {name} = {as_byte(right, dtype)};")
         self.writer.line("}")
-        return _atom(name) if dtype != "bool" else Text(f"{name} != 0", _EQUAL)
+        return atom(name) if dtype != "bool" else Text(f"{name} != 0", EQUAL)
 
     def _narrow(self, expr: Expr) -> Text:
         """An int64 index in int32 arithmetic; other types as they are.
@@ -335,117 +338,27 @@ class ExpressionPrinter:
         if isinstance(expr, ir.Var) and expr in self.narrowed:
             return self.variables[expr]
         if isinstance(expr, tirx.IntImm):
-            return _atom(int_literal(int(expr.value), "int32"))
+            return atom(int_literal(int(expr.value), "int32"))
         if isinstance(expr, tirx.Cast) and dtype_of(expr.value) in PROMOTED | {"int32"}:
             return self.text(expr.value)
-        conditional = isinstance(expr, ir.Call) and _intrinsic(expr) == "if_then_else"
+        conditional = isinstance(expr, ir.Call) and intrinsic(expr) == "if_then_else"
         exact = isinstance(expr, _NARROWABLE) or conditional
         fits = exact and all(self.bounds.fits_int32(operand) for operand in operands(expr))
         if type(expr) in _ARITHMETIC or fits:
             return self._switch(True, expr, "int32")
-        return Text(f"(int32_t){self._switch(False, expr, 'int64').within(_UNARY)}", _UNARY)
+        return Text(f"(int32_t){self._switch(False, expr, 'int64').within(UNARY)}", UNARY)
 
     def _call(self, expr: ir.Call, dtype: str) -> Text:
-        if not isinstance(expr.op, ir.Op):
-            raise UnsupportedOperatorError(f"a call of '{expr.op}' cannot be written in C")
-        name = _intrinsic(expr)
-        handler: Callable[[ir.Call, str], Text] | None = getattr(self, f"_call_{name}", None)
-        if handler is not None:
-            return handler(expr, dtype)
-        if name in LIBM and dtype == "float32":
-            call = self._libm(LIBM[name], [self.text(argument).text for argument in expr.args])
-            return self._temporary(call.text, dtype) if tvm_ffi.StructuralKey(expr) in self._repeated else call
-        if name in COMPOSED and dtype == "float32":
-            pattern, function = COMPOSED[name]
-            self.writer.libm.add(function)
-            argument = self.text(expr.args[0])
-            operand = argument.within(_UNARY) if not argument.text.startswith("-") else f"({argument.text})"
-            return Text(pattern.format(argument.text, operand), _MUL)
-        raise UnsupportedOperatorError(
-            f"intrinsic '{expr.op.name}' on {dtype} cannot be written in C",
-            hint="replace the operator in the model, or give it to an external compiler",
+        if intrinsic(expr) == "if_then_else":
+            return self._conditional(expr.args[0], expr.args[1], expr.args[2], dtype)
+        if intrinsic(expr) == "likely":
+            return self.condition(expr.args[0]) if dtype == "bool" else self.text(expr.args[0])
+        result = call(self, expr, dtype)
+        return (
+            self.temporary(result.text, dtype)
+            if tvm_ffi.structural_hash(expr, map_free_vars=False) in self._repeated
+            else result
         )
-
-    def _libm(self, function: str, arguments: list[str]) -> Text:
-        self.writer.libm.add(function)
-        return _atom(f"{function}({', '.join(arguments)})")
-
-    def _call_if_then_else(self, expr: ir.Call, dtype: str) -> Text:
-        return self._conditional(expr.args[0], expr.args[1], expr.args[2], dtype)
-
-    def _call_likely(self, expr: ir.Call, dtype: str) -> Text:
-        return self.condition(expr.args[0]) if dtype == "bool" else self.text(expr.args[0])
-
-    def _call_fabs(self, expr: ir.Call, dtype: str) -> Text:
-        argument = self.text(expr.args[0])
-        if dtype == "float32":
-            return self._libm("fabsf", [argument.text])
-        short = self._repeatable(argument, dtype)
-        return self._wrapped(Text(f"{short.text} < 0 ? -{short.text} : {short.text}", _TERNARY), dtype)
-
-    def _call_pow(self, expr: ir.Call, dtype: str) -> Text:
-        base, exponent = expr.args
-        if isinstance(exponent, tirx.FloatImm | tirx.IntImm) and float(exponent.value) == 2.0:
-            short = self._repeatable(self.text(base), dtype)
-            return self._wrapped(Text(f"{short.text} * {short.text}", _MUL), dtype)
-        if dtype != "float32":
-            raise UnsupportedOperatorError("a power of integers cannot be written in C")
-        return self._libm("powf", [self.text(base).text, self.text(exponent).text])
-
-    def _call_isnan(self, expr: ir.Call, _dtype: str) -> Text:
-        return self._classified("isnan", expr)
-
-    def _call_isinf(self, expr: ir.Call, _dtype: str) -> Text:
-        return self._classified("isinf", expr)
-
-    def _call_isfinite(self, expr: ir.Call, _dtype: str) -> Text:
-        return self._classified("isfinite", expr)
-
-    def _classified(self, macro: str, expr: ir.Call) -> Text:
-        if dtype_of(expr.args[0]) != "float32":
-            return _atom("1" if macro == "isfinite" else "0")
-        return Text(f"{macro}({self.text(expr.args[0]).text}) != 0", _EQUAL)
-
-    def _call_popcount(self, expr: ir.Call, dtype: str) -> Text:
-        operand = expr.args[0]
-        count = popcount(self.writer, self.text(operand).within(_UNARY), dtype_of(operand))
-        return Text(f"({c_type(dtype)}){count}", _UNARY)
-
-    def _call_clz(self, expr: ir.Call, dtype: str) -> Text:
-        operand = expr.args[0]
-        count = count_leading_zeros(self.writer, self.text(operand).within(_UNARY), dtype_of(operand))
-        return Text(f"({c_type(dtype)}){count}", _UNARY)
-
-    def _call_reinterpret(self, expr: ir.Call, dtype: str) -> Text:
-        operand = expr.args[0]
-        return _atom(reinterpret(self.writer, self.text(operand).text, dtype_of(operand), dtype))
-
-    def _call_q_multiply_shift(self, expr: ir.Call, _dtype: str) -> Text:
-        return Text(multiply_shift(expr, lambda operand: self.text(operand).within(_UNARY)), _UNARY)
-
-    def _call_ldexp(self, expr: ir.Call, _dtype: str) -> Text:
-        return self._libm("ldexpf", [self.text(argument).text for argument in expr.args])
-
-    def _call_call_extern(self, expr: ir.Call, _dtype: str) -> Text:
-        function, *arguments = expr.args
-        return _atom(f"{function.value}({', '.join(self.text(argument).text for argument in arguments)})")
-
-    _call_call_pure_extern = _call_call_extern
-
-    def _call_address_of(self, expr: ir.Call, _dtype: str) -> Text:
-        return Text(f"&{self.text(expr.args[0]).text}", _UNARY)
-
-
-def _intrinsic(call: ir.Call) -> str:
-    return str(call.op.name).rpartition(".")[2] if isinstance(call.op, ir.Op) else ""
-
-
-def _byte(result: Text, dtype: str) -> str:
-    return f"(uint8_t)({result.text})" if dtype == "bool" else result.text
-
-
-def _atom(text: str) -> Text:
-    return Text(text, _UNARY if text.startswith("-") else _ATOM)
 
 
 def _subtrahend(right: Text, level: int) -> str:

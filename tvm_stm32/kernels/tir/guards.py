@@ -1,7 +1,7 @@
 """Padding guards: skip what adds nothing, as early as possible.
 
-An inlined padding makes a reduction accumulate ``inside ? input : 0`` times a weight. Adding nothing when outside is the
-same, without loading the weight, and most of the condition belongs to an outer loop::
+An inlined padding makes a reduction accumulate ``inside ? input : 0`` times a weight. Adding nothing when outside is
+the same, without loading the weight, and most of the condition belongs to an outer loop::
 
     for rx { for rc { acc += (0 <= x + rx && x + rx < 8 ? in[..] : 0) * w[..]; } }
     for rx { if (0 <= x + rx && x + rx < 8) { for rc { acc += in[..] * w[..]; } } }
@@ -17,6 +17,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 
+from .text import intrinsic
 from .walk import Expr, Stmt, loads, uses
 
 
@@ -40,7 +41,7 @@ def _sequence(children: list[Stmt]) -> Stmt:
     """Join neighbouring ``if`` statements of the same condition."""
     joined: list[Stmt] = []
     for child in children:
-        previous = joined[-1] if joined else None
+        previous: Any = joined[-1] if joined else None
         if _is_guard(child) and _is_guard(previous) and _same(child.condition, previous.condition):
             body = tirx.SeqStmt([*_flat(previous.then_case), *_flat(child.then_case)])
             joined[-1] = tirx.IfThenElse(child.condition, body, None)
@@ -117,7 +118,7 @@ def _is_load_of(expr: Expr, store: Any) -> bool:
 
 def _neutral(term: Expr, combiner: type) -> tuple[Expr, Expr] | None:
     """Condition without which a term changes nothing, and the term when it holds."""
-    if isinstance(term, ir.Call) and str(term.op.name) == "prim.if_then_else":
+    if intrinsic(term) == "if_then_else":
         condition, value, otherwise = term.args
         return (condition, value) if _is_identity(otherwise, combiner) else None
     if combiner is tirx.Add and isinstance(term, tirx.Mul):

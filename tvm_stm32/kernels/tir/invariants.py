@@ -8,6 +8,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from .intrinsics import EXPENSIVE
+from .text import intrinsic
 from .walk import Expr, Stmt, all_statements, loads, operands, statement_expressions, statements, uses
 
 
@@ -57,14 +58,10 @@ def _candidates(stmt: Stmt) -> list[ir.Call]:
 
 
 def _collect(expr: Expr, found: list[ir.Call]) -> None:
-    if isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op):
-        name = str(expr.op.name).rpartition(".")[2]
-        if name == "if_then_else":
-            return
-        if name in EXPENSIVE:
-            found.append(expr)
-    if isinstance(expr, tirx.Select | tirx.And | tirx.Or):
+    if intrinsic(expr) == "if_then_else" or isinstance(expr, tirx.Select | tirx.And | tirx.Or):
         return
+    if intrinsic(expr) in EXPENSIVE:
+        found.append(expr)
     for operand in operands(expr):
         _collect(operand, found)
 

@@ -13,7 +13,7 @@ from .schedule import schedule
 from .statements import StatementPrinter
 from .walk import all_statements
 from .workspace import constant_elements, element_type, plan
-from .writer import Buffer, Writer
+from .writer import Buffer, Writer, wrap
 
 
 class Parameter(NamedTuple):
@@ -30,9 +30,9 @@ class TirKernel:
     """A C function made from a PrimFunc.
 
     ``source`` is the complete ``static void name(...)`` definition; it needs ``stdint.h``, and ``math.h`` when
-    ``uses_float``. ``parameters`` are in ``call_tir`` order: inputs, then outputs. Inputs may alias each other; an output
-    must not overlap anything. A kernel with ``workspace`` > 0 takes that many bytes of scratch memory, 8-byte aligned, as
-    a last parameter ``uint8_t *workspace``. ``macs`` are multiply-accumulates of one call (padding counted).
+    ``uses_float``. ``parameters`` are in ``call_tir`` order: inputs, then outputs. Inputs may alias each other; an
+    output must not overlap anything. A kernel with ``workspace`` > 0 takes that many bytes of scratch memory, 8-byte
+    aligned, as a last parameter ``uint8_t *workspace``. ``macs`` are multiply-accumulates of one call (with padding).
     """
 
     name: str
@@ -99,4 +99,5 @@ def _definition(name: str, parameters: tuple[Parameter, ...], workspace: int, wr
         declarations.append("uint8_t *workspace")
     unused = [f"    (void){parameter.name};" for parameter in parameters if parameter.name not in writer.used]
     head = f"static void {name}({', '.join(declarations)})"
-    return "\n".join([head, "{", *unused, *writer.lines, "}", ""])
+    lines = [head, "{", *unused, *writer.lines, "}", ""]
+    return "\n".join(part for line in lines for part in wrap(line))

@@ -18,6 +18,7 @@ from typing import Any
 from tvm import ir, s_tir, tirx
 
 from .intrinsics import EXPENSIVE
+from .text import intrinsic
 from .walk import expressions, loads, operands, uses
 
 _REDUCE = 2  # IterVar.iter_type of a reduction axis
@@ -72,13 +73,9 @@ def _arithmetic(expr: Any) -> Iterator[Any]:
     yield expr
     if isinstance(expr, ir.TensorLoad):
         return
-    conditional = isinstance(expr, tirx.Select) or _operator(expr) == "if_then_else"
+    conditional = isinstance(expr, tirx.Select) or intrinsic(expr) == "if_then_else"
     for operand in operands(expr)[1:] if conditional else operands(expr):
         yield from _arithmetic(operand)
-
-
-def _operator(expr: Any) -> str:
-    return str(expr.op.name).rpartition(".")[2] if isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) else ""
 
 
 def _inline(plan: Plan, stage: Stage, outputs: list[Stage]) -> None:
@@ -100,8 +97,8 @@ def _inline(plan: Plan, stage: Stage, outputs: list[Stage]) -> None:
         repeats = max(repeats, _extents(plan, consumer) / _extents(plan, stage))
     nodes = list(_arithmetic(value))
     work = [node for node in nodes if not isinstance(node, ir.TensorLoad | ir.Constant | tirx.Cast | tirx.Select)]
-    work = [node for node in work if _operator(node) != "if_then_else"]
-    costly = any(_operator(node) in EXPENSIVE or isinstance(node, tirx.Div | tirx.FloorDiv) for node in work)
+    work = [node for node in work if intrinsic(node) != "if_then_else"]
+    costly = any(intrinsic(node) in EXPENSIVE or isinstance(node, tirx.Div | tirx.FloorDiv) for node in work)
     repeated = reads > 1 or repeats > 1
     if repeated and (costly or len(work) > _MAX_SHARED_NODES or (repeats > 4 and work)):
         return
@@ -190,7 +187,7 @@ def _tile_axis(plan: Plan, stage: Stage, output: Stage) -> tuple[int, int] | Non
     if len(plan.get_loops(output)) != len(spatial) or reduced < _MIN_REDUCTION or not small:
         return None
     reads = [load for load in loads(value) if not load.source.same_as(block.body.buffer)]
-    guards = [node.args[0] for node in expressions(value) if _operator(node) == "if_then_else"]
+    guards = [node.args[0] for node in expressions(value) if intrinsic(node) == "if_then_else"]
     best: tuple[int, int, int] | None = None
     for index, axis in enumerate(spatial):
         extent = int(axis.dom.extent)

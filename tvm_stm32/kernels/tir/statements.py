@@ -8,8 +8,9 @@ from tvm import ir, tirx
 
 from ...errors import UnsupportedOperatorError
 from .bounds import Bounds
-from .expressions import ExpressionPrinter, Text, dtype_of
+from .expressions import ExpressionPrinter
 from .literals import c_type
+from .text import atom, dtype_of
 from .walk import Stmt, accesses, loads, statement_expressions
 from .workspace import LOCAL_BYTES, Workspace, byte_size, element_count, element_type
 from .writer import Buffer, Writer
@@ -122,7 +123,7 @@ class StatementPrinter:
         stop = show(stmt.min + stmt.extent) if not fixed else str(int(stmt.min) + int(stmt.extent))
         step = "" if stmt.step is None else show(stmt.step)
         with self.writer.loop_variable() as name:
-            self.expressions.variables[variable] = Text(name, 15)
+            self.expressions.variables[variable] = atom(name)
             if fits and dtype == "int64":
                 self.expressions.narrowed.add(variable)
             advance = f"++{name}" if step in ("", "1") else f"{name} += {step}"

@@ -7,10 +7,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 _KEYWORDS = frozenset(
-    """auto break case char const continue default do double else enum extern float for goto if inline int long
-    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
-    main asm typeof bool true false NULL INFINITY NAN errno j0 j1 jn y0 y1 yn gamma signgam workspace""".split()
-)
+    {
+        "INFINITY", "NAN", "NULL", "asm", "auto", "bool", "break", "case", "char", "const", "continue",
+        "default", "do", "double", "else", "enum", "errno", "extern", "false", "float", "for", "gamma", "goto",
+        "if", "inline", "int", "j0", "j1", "jn", "long", "main", "register", "restrict", "return", "short",
+        "signed", "signgam", "sizeof", "static", "struct", "switch", "true", "typedef", "typeof", "union",
+        "unsigned", "void", "volatile", "while", "workspace", "y0", "y1", "yn",
+    }
+)  # fmt: skip
+_WIDTH = 120
+_BREAK_AFTER = (", ", " && ", " || ", " ? ", " : ", " + ", " - ", " * ", " = ")
 _LOOP_NAMES = "ijklmnpqrstuv"
 
 
@@ -87,3 +93,18 @@ class Writer:
         self._loops.append(name)
         yield name
         self._loops.pop()
+
+
+def wrap(line: str) -> list[str]:
+    """A line of C as lines of at most 120 columns, broken after operators and commas."""
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    lines: list[str] = []
+    while len(line) > _WIDTH:
+        window = line[len(indent) : _WIDTH]
+        ends = [window.rfind(mark) + len(mark) for mark in _BREAK_AFTER if mark in window]
+        if not ends:
+            break
+        end = len(indent) + max(ends)
+        lines.append(line[:end].rstrip())
+        line = indent + line[end:]
+    return [*lines, line]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..errors import ModelError
+from .errors import ModelError
 
 _RESERVED = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline int long
