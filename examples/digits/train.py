@@ -137,8 +137,8 @@ def main() -> None:
     report("float ONNX, onnxruntime", float_path, run_onnx(float_path, test_images))
     report("int8 ONNX, onnxruntime", int8_path, quantized)
     report("int8 Relay, numpy reference", relay_path, expected)
-    difference = np.abs(quantized.astype(int) - expected)
-    print(f"int8 ONNX and Relay scores differ in {np.count_nonzero(difference)} of {difference.size}, at most {difference.max()}")
+    steps = np.abs(quantized.astype(int) - expected)
+    print(f"scores of int8 ONNX and Relay: {np.count_nonzero(steps)} of {steps.size} differ, by at most {steps.max()}")
     weights = sum(layer.weight.nbytes + layer.bias.nbytes for layer in layers if isinstance(layer, reference.Linear))
     print(f"weights and biases: {weights:,} bytes")
 

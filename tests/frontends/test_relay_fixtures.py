@@ -7,7 +7,8 @@ import pytest
 from relay_support import fixture, load_fixture, run
 
 from tvm_stm32.frontends import relay
-from tvm_stm32.model import Quantization
+from tvm_stm32.graph.dialect import name_of
+from tvm_stm32.model import Model, Quantization
 
 WITH_OUTPUTS = [
     "f32_mlp",
@@ -48,10 +49,13 @@ def test_outputs_are_those_of_relay(name: str) -> None:
             np.testing.assert_array_equal(result, expected)
 
 
+def operators(model: Model) -> list[tuple[str, tuple[int, ...]]]:
+    bindings = [binding for block in model.module["main"].body.blocks for binding in block.bindings]
+    return [(name_of(binding.value), tuple(map(int, binding.var.ty.shape))) for binding in bindings]
+
+
 def test_partitioned_module_is_inlined() -> None:
-    partitioned, whole = load_fixture("var_cmsisnn_byoc"), load_fixture("q_conv_per_channel")
-    data = np.load(fixture("q_conv_per_channel").with_suffix(".npz"))["in:input"]
-    np.testing.assert_array_equal(run(partitioned, data)[0], run(whole, data)[0])
+    assert operators(load_fixture("var_cmsisnn_byoc")) == operators(load_fixture("q_conv_per_channel"))
 
 
 def test_quantization_and_names_of_a_tflite_import() -> None:
@@ -64,11 +68,8 @@ def test_quantization_and_names_of_a_tflite_import() -> None:
 
 
 def test_variables_are_named_after_spans() -> None:
-    names = [
-        b.var.name_hint
-        for block in load_fixture("tfl_kws_int8_spans").module["main"].body.blocks
-        for b in block.bindings
-    ]
+    blocks = load_fixture("tfl_kws_int8_spans").module["main"].body.blocks
+    names = [binding.var.name for block in blocks for binding in block.bindings]
     assert "functional_1_activation_1_Relu" in names
 
 

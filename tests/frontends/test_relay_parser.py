@@ -132,6 +132,7 @@ def test_text_without_header_or_definition(tmp_path: Path) -> None:
         ("def @main(%x: Tensor[(-2), int8]) { %x }", "1:23", "no extent"),
         ("def @main(%x: Tensor[(2), int9]) { %x }", "1:27", "dtype"),
         ("@main = primfn(x)", "1:1", "TIR"),
+        ("def @main(%x: int8, %x: int8) { %x }", "1:21", "parameter %x occurs twice"),
         ("type 3", "1:6", "type definition"),
     ],
 )

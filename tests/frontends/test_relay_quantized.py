@@ -143,6 +143,17 @@ def test_quantize_and_dequantize_per_channel(tmp_path: Path) -> None:
     np.testing.assert_array_equal(real, (codes.astype(np.int32) - zeros).astype(np.float32) * scales)
 
 
+def test_quantized_constants_are_folded(tmp_path: Path) -> None:
+    text = """def @main(%x: Tensor[(2, 2), int8]) {
+      %0 = qnn.quantize(meta[relay.Constant][0], meta[relay.Constant][1], 0, out_dtype="int8", axis=0);
+      (qnn.dense(%x, %0, 0, 0, 1f, 1f, units=2, out_dtype="int32"),
+        qnn.dequantize(%0, meta[relay.Constant][1], 0, out_dtype="float32", axis=0)) }"""
+    weight = np.array([[0.25, -0.75], [10, 1000]], np.float32)
+    model = load(tmp_path, text, [weight, np.array([0.5, 10], np.float32)])
+    assert array(calls(model)["qnn.dense"][0][1]).tolist() == [[1, -2], [1, 100]]
+    assert run(model, np.eye(2, dtype=np.int8))[1].tolist() == [[0.5, -1.0], [10.0, 1000.0]]
+
+
 def test_unary_function_becomes_a_table(tmp_path: Path) -> None:
     model = load(tmp_path, f"def @main({DECLARED}) {{ qnn.tanh(%x, 0.05f, -10, 0.0078125f, 0) }}")
     table = array(calls(model)["qnn.table"][0][1])
@@ -166,12 +177,16 @@ def test_scales_may_be_products_of_constants(tmp_path: Path) -> None:
     assert attrs["input_scale"] == 0.125
 
 
-def test_integer_softmax_sums_to_about_one(tmp_path: Path) -> None:
+def test_integer_softmax_follows_the_published_algorithm(tmp_path: Path) -> None:
     text = f"def @main({DECLARED}) {{ qnn.softmax(%x, 0.05f, 3, 0.00390625f, -128, axis=2) }}"
     (result,) = run(load(tmp_path, text), CODES)
-    total = (result.astype(np.float64) + 128).sum(axis=2) / 256
-    assert np.all(np.abs(total - 1) < 0.05)
-    assert np.all(np.diff(result.astype(int), axis=2) >= 0)
+    one, x = 20, CODES.astype(np.int64) - 3
+    x = x - x.max(axis=2, keepdims=True)
+    power = x + (x >> 1) - (x >> 4)
+    quotient = np.clip(-power // one, 0, 20)
+    exponential = (((power + quotient * one) >> 1) + one) << (quotient.max(axis=2, keepdims=True) - quotient)
+    share = ((1 << 30) // exponential.sum(axis=2, keepdims=True) * exponential) >> 23
+    np.testing.assert_array_equal(result, np.clip(2 * share - 128, -128, 127))
 
 
 def test_quantized_average_pool_truncates(tmp_path: Path) -> None:

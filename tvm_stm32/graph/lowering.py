@@ -189,12 +189,26 @@ def _fold(name: str, call: relax.Call, shape: tuple[int, ...], arrays: list[Any]
     elif name == "relax.permute_dims":
         axes = call.attrs.axes
         result = np.transpose(arrays[0], None if axes is None else [int(axis) for axis in axes])
+    elif name == "relax.dequantize" and str(call.ty.dtype) == "float32":
+        result = _dequantize(*arrays, axis=int(call.attrs.axis))
+    elif name == "relax.astype":
+        with np.errstate(invalid="ignore"):
+            result = arrays[0].astype(str(call.ty.dtype))
     elif name in _FOLDERS and all(array.dtype == arrays[0].dtype for array in arrays):
         with np.errstate(all="ignore"):
             result = _FOLDERS[name](*arrays)
     else:
         return call
     return relax.const(np.ascontiguousarray(result).reshape(shape), str(call.ty.dtype))
+
+
+def _dequantize(data: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, axis: int) -> np.ndarray:
+    """``(data - zero_point) * scale``, as the compiled operator rounds it."""
+    shape = [1] * data.ndim
+    shape[axis] = -1
+    kind = np.float32 if data.dtype == np.float32 else np.int32
+    steps = data.astype(kind) - zero_point.astype(kind).reshape(shape)
+    return steps.astype(np.float32) * scale.astype(np.float32).reshape(shape)
 
 
 def _moves_unit_axes_only(call: relax.Call) -> bool:

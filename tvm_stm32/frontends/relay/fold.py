@@ -1,4 +1,4 @@
-"""Folding of operators on constants: importers leave scales as products, weights behind a cast or reshape."""
+"""Folding of element-wise operators on constants: importers leave scales as products, weights behind a cast."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 
 from .operator import Application
 from .ops_elementwise import clip_bounds
-from .ops_shape import new_shape
 from .values import Constant
 
 _MAX_ELEMENTS = 1 << 22
@@ -69,12 +68,6 @@ def _fold(app: Application, arrays: list[np.ndarray]) -> np.ndarray | None:
         return np.asarray(_UNARY[app.name](first))
     if app.name == "cast":
         return first.astype(app.dtype("dtype", ""))
-    if app.name == "reshape":
-        shape = new_shape(app, first.shape, app.attrs.integers("newshape"), app.attrs.flag("allowzero", False))
-        return first.reshape(shape)
-    if app.name == "transpose":
-        axes = app.attrs.optional_integers("axes")
-        return np.ascontiguousarray(np.transpose(first, axes or None))
     if app.name == "clip" and first.dtype.kind != "b":
         low, high = clip_bounds(app.attrs.real("a_min"), app.attrs.real("a_max"), str(first.dtype))
         return np.asarray(np.clip(first, low, high), first.dtype)

@@ -38,15 +38,23 @@ def operator(*names: str) -> Callable[[OperatorFunction], OperatorFunction]:
     return register
 
 
+class UnknownValueError(ModelError):
+    """An argument that must be constant is not: perhaps a weight whose value was not given."""
+
+
 class Emitter:
-    """Adds operators to the function being built and keeps what is learned on the way."""
+    """Adds operators to the function being built and keeps what is learned on the way.
+
+    ``weights`` are inputs that stand where a weight should be, ``fed`` those that stand where data should be.
+    """
 
     def __init__(self, source: Source, builder: relax.BlockBuilder) -> None:
         self.source = source
         self.builder = builder
         self.integer = False
         self.input_quantization: dict[str, Quantization] = {}
-        self.missing: dict[str, None] = {}
+        self.weights: dict[str, None] = {}
+        self.fed: set[str] = set()
         self.notes: list[str] = []
         self._made = 0
         self._counts: dict[str, int] = {}
@@ -106,6 +114,8 @@ class Application:
         value = self.args[index]
         if not isinstance(value, Tensor | Constant):
             raise self.fail(f"argument {index + 1} is {describe(value)}, not a tensor")
+        if index == 0 and isinstance(value, Tensor):
+            self.emitter.fed.add(value.origin)
         return value
 
     def expr(self, index: int) -> relax.Expr:
@@ -126,17 +136,16 @@ class Application:
         """Argument ``index`` that is a weight: an input there is noted as a parameter without a value."""
         value = self.tensor(index)
         if isinstance(value, Tensor) and value.origin:
-            self.emitter.missing[value.origin] = None
+            self.emitter.weights[value.origin] = None
         return value
 
     def constant(self, index: int) -> np.ndarray:
         """The array of argument ``index``, which must be known now."""
         value = self.parameter(index)
         if not isinstance(value, Constant):
-            raise self.fail(
-                f"argument {index + 1} is computed by the model",
-                why="it must be a constant, code is generated for its value",
-            )
+            message = f"{self.name}: argument {index + 1} is computed by the model"
+            why = "it must be a constant, code is generated for its value"
+            raise self.emitter.source.error(self.at, message, why=why, kind=UnknownValueError)
         return value.array
 
     def scalar(self, index: int) -> float | int:

@@ -14,12 +14,14 @@ from .ops_nn import along
 from .ops_pool import layout, padding, spatial
 from .qnn_arguments import (
     INTEGERS,
+    along_axis,
     channel_axis,
     float_list,
     integer_tensor,
     multipliers_of,
     note_input,
     quantization_of,
+    quantized,
     scale_of,
     scales_of,
     zero_point_of,
@@ -37,6 +39,11 @@ def quantize(app: Application) -> Value:
     if data.dtype != "float32" or dtype not in INTEGERS:
         raise app.unsupported(f"{data.dtype} to {dtype} is not supported")
     axis = channel_axis(app, data, scale.size, len(zero_point))
+    if isinstance(data, Constant):
+        app.emitter.reserve(app.at, data.array.size)
+        with np.errstate(all="ignore"):
+            offset = along_axis(np.array(zero_point, np.float32), axis, len(data.shape))
+            return Constant(quantized(data.array, along_axis(scale, axis, len(data.shape)), offset, dtype))
     options = {"scale": float_list(scale), "zero_point": zero_point, "axis": axis}
     result = app.dialect("qnn.quantize", [data.expr], data.shape, dtype, **options)
     result.quantization = quantization_of(scale, zero_point, axis)
@@ -53,18 +60,12 @@ def dequantize(app: Application) -> Value:
     axis = channel_axis(app, data, scale.size, len(zero_point))
     note_input(app, 0, scale, zero_point, axis)
     if isinstance(data, Constant):
-        return Constant(_dequantized(data.array, scale, zero_point, axis))
+        app.emitter.reserve(app.at, data.array.size)
+        rank = len(data.shape)
+        offset = data.array.astype(np.int32) - along_axis(np.array(zero_point, np.int32), axis, rank)
+        return Constant(np.asarray(offset.astype(np.float32) * along_axis(scale, axis, rank), np.float32))
     options = {"scale": float_list(scale), "zero_point": zero_point, "axis": axis}
     return app.dialect("qnn.dequantize", [data.expr], data.shape, "float32", **options)
-
-
-def _dequantized(array: np.ndarray, scale: np.ndarray, zero_point: list[int], axis: int) -> np.ndarray:
-    shape = [1] * array.ndim
-    if array.ndim and max(scale.size, len(zero_point)) > 1:
-        shape[axis] = -1
-    offset = array.astype(np.int32) - np.array(zero_point, np.int32).reshape(shape if len(zero_point) > 1 else [])
-    factor = scale.reshape(shape) if scale.size > 1 else scale[0]
-    return np.asarray(offset.astype(np.float32) * factor, np.float32)
 
 
 @operator("qnn.requantize")

@@ -21,6 +21,7 @@ from .qnn_arguments import (
     multipliers_of,
     note_input,
     quantization_of,
+    quantized,
     scale_of,
     scales_of,
     zero_point_of,
@@ -163,17 +164,6 @@ def _codes(dtype: str) -> np.ndarray:
     return np.arange(limits.min, limits.max + 1).astype(np.int32)
 
 
-def _quantized(real: np.ndarray, scale: np.float32, zero_point: int, dtype: str) -> np.ndarray:
-    """Relay's quantize in float32; NaN, which is undefined there, becomes the zero point."""
-    limits = np.iinfo(dtype)
-    scaled = real.astype(np.float32) / scale
-    whole = np.trunc(scaled)
-    away = np.abs(scaled - whole) >= np.float32(0.5)
-    rounded = np.where(away, whole + np.sign(scaled), whole) + np.float32(zero_point)
-    clipped = np.clip(np.nan_to_num(rounded, nan=float(zero_point), posinf=3e38, neginf=-3e38), limits.min, limits.max)
-    return np.asarray(clipped, dtype)
-
-
 def _table(app: Application, table: np.ndarray) -> Tensor:
     data = app.tensor(0)
     return app.dialect("qnn.table", [data.expr, constant_expr(table)], data.shape, data.dtype)
@@ -186,7 +176,7 @@ def _unary(app: Application) -> Value:
     note_input(app, 0, np.array([source[0]]), [source[1]])
     with np.errstate(all="ignore"):
         real = (_codes(data.dtype) - np.int32(source[1])).astype(np.float32) * source[0]
-        table = _quantized(_FUNCTIONS[app.name](real), *target, data.dtype)
+        table = quantized(_FUNCTIONS[app.name](real), target[0], np.float32(target[1]), data.dtype)
     result = _table(app, table)
     result.quantization = quantization_of(np.array([target[0]]), [target[1]])
     return result

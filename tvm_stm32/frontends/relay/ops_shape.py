@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 from tvm import relax
 
 from .operator import Application, operator
-from .values import Tensor, Value, elements
+from .values import Constant, Tensor, Value, elements
 
 
 def _moved(app: Application, expr: relax.Expr) -> Tensor:
@@ -24,6 +25,8 @@ def reshaped(app: Application, shape: tuple[int, ...]) -> Value:
         raise app.fail(f"shape {tuple(data.shape)} cannot become {shape}")
     if shape == data.shape:
         return data
+    if isinstance(data, Constant):
+        return Constant(data.array.reshape(shape), data.name)
     return _moved(app, relax.op.reshape(data.expr, shape))
 
 
@@ -155,6 +158,9 @@ def permuted(app: Application, axes: list[int]) -> Value:
         raise app.fail(f"axes {axes} are no order of {len(data.shape)} dimensions")
     if axes == list(range(len(axes))):
         return data
+    if isinstance(data, Constant):
+        app.emitter.reserve(app.at, elements(data.shape))
+        return Constant(np.ascontiguousarray(data.array.transpose(axes)), data.name)
     result = app.emit(relax.op.permute_dims(data.expr, axes))
     result.quantization = getattr(data, "quantization", None)
     return result

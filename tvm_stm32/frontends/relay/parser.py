@@ -120,9 +120,14 @@ class _Parser:
         scanner.open_function()
         self._types.parameters()
         scanner.expect("(", "a function")
-        parameters = []
+        parameters: list[ast.Parameter] = []
+        names: set[str] = set()
         while scanner.peek().value != ")" and not scanner.at_attribute():
-            parameters.append(self._parameter())
+            parameter = self._parameter()
+            if parameter.name in names:
+                raise self._source.error(parameter.at, f"parameter %{parameter.name} occurs twice")
+            names.add(parameter.name)
+            parameters.append(parameter)
             if not scanner.accept(","):
                 break
         attrs = self._attributes.parse()

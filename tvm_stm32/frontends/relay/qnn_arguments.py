@@ -90,3 +90,22 @@ def channel_axis(app: Application, data: Tensor | Constant, *sizes: int) -> int:
             f"scales and zero points do not have the {data.shape[axis] if rank else 1} elements of axis {axis}"
         )
     return axis
+
+
+def quantized(
+    real: np.ndarray, scale: np.ndarray | np.float32, zero_point: np.ndarray | np.float32, dtype: str
+) -> np.ndarray:
+    """Relay's quantize, all in float32, ties away from zero; NaN, which is undefined there, becomes the zero point."""
+    limits = np.iinfo(dtype)
+    scaled = real.astype(np.float32) / scale
+    whole = np.trunc(scaled)
+    away = np.abs(scaled - whole) >= np.float32(0.5)
+    moved = np.where(away, whole + np.sign(scaled), whole) + zero_point
+    moved = np.where(np.isnan(moved), zero_point, moved)
+    # float32 cannot hold 2**31 - 1; the largest value below keeps the cast defined.
+    return np.asarray(np.clip(moved, limits.min, min(limits.max, 2147483520)), dtype)
+
+
+def along_axis(values: np.ndarray, axis: int, rank: int) -> np.ndarray:
+    """One value, or a vector shaped to broadcast along ``axis`` of an array of ``rank``."""
+    return values.reshape(()) if values.size == 1 else values.reshape((-1,) + (1,) * (rank - 1 - axis))

@@ -37,7 +37,7 @@ from ...model import Numerics, TensorInfo
 from . import ast, binding, fold, operators
 from .attributes import Attributes
 from .metadata import Metadata
-from .operator import DTYPES, Application, Emitter
+from .operator import DTYPES, Application, Emitter, UnknownValueError
 from .source import Source
 from .values import MAX_ELEMENTS, Closure, Constant, OperatorValue, Scope, Tensor, Value, describe, elements
 
@@ -112,8 +112,9 @@ class _Translator:
                 inputs.append((parameter, tensor))
                 scope.names[parameter.name] = tensor
         results, failure = self._build(main, scope, [tensor for _, tensor in inputs])
-        if self.emitter.missing:
-            raise binding.missing_error(self._source, main.at, list(self.emitter.missing), params_file) from failure
+        missing = [name for name in self.emitter.weights if name not in self.emitter.fed]
+        if missing and (failure is None or isinstance(failure, UnknownValueError)):
+            raise binding.missing_error(self._source, main.at, missing, params_file) from failure
         if failure is not None:
             raise failure
         return Translation(

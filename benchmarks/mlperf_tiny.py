@@ -1,0 +1,149 @@
+"""Instructions, RAM and flash of the MLPerf Tiny int8 models on emulated Cortex-M cores, next to TFLM + CMSIS-NN.
+
+    python benchmarks/mlperf_tiny.py [MODEL ...] [--cpu cortex-m4 ...] [-O LEVEL] [--json FILE]
+
+Instructions are executed instructions of one whole inference (``ai_run``), counted by a TCG plugin; they are not cycles.
+Bytes come from the linked ELF. Every run's output is also compared with the ``tflite-micro`` interpreter when that
+package is installed. Exit code 1 when an output differs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tvm_stm32.boards import load_board  # noqa: E402
+from tvm_stm32.compiler import LEVELS, CompileOptions, compile_model  # noqa: E402
+from tvm_stm32.emit import emit  # noqa: E402
+from tvm_stm32.errors import Error  # noqa: E402
+from tvm_stm32.project.firmware import build_image  # noqa: E402
+from tvm_stm32.project.image import image_sizes  # noqa: E402
+from tvm_stm32.project.inference import run_samples  # noqa: E402
+from tvm_stm32.project.samples import generated  # noqa: E402
+
+MODELS = {
+    "ad": "ad01_int8.tflite",
+    "kws": "kws_ref_model.tflite",
+    "ic": "pretrainedResnet_quant.tflite",
+    "vww": "vww_96_int8.tflite",
+}
+BOARDS = {
+    "cortex-m3": "mps2-an385",
+    "cortex-m4": "mps2-an386",
+    "cortex-m7": "mps2-an500",
+    "cortex-m33": "mps2-an505",
+    "cortex-m55": "mps3-an547",
+}
+DEFAULT_FOLDER = ROOT.parent / "shared" / "models" / "mlperf_tiny"
+# gcc -O level of the network's code for each optimisation level of the generator.
+OPTIMIZE = {"time": "-O2", "balanced": "-O2", "ram": "-O2", "size": "-Os"}
+
+
+def measure(path: Path, cpu: str, level: str, folder: Path) -> dict[str, Any]:
+    """One model on one core: the figures of the JSON, and whether the output equals the reference (None: no reference)."""
+    board = load_board(BOARDS[cpu])
+    library = compile_model(path, CompileOptions(board.target, level))
+    emit(library, folder)
+    sources = [folder / f"{library.name}.c", folder / f"{library.name}_data.c"]
+    image = build_image(
+        sources,
+        [folder],
+        board,
+        folder,
+        "benchmark",
+        network=library.name,
+        optimize=OPTIMIZE[level],
+        defines=["AI_USE_SECTIONS"],
+    )
+    sample = b"".join(generated(info, 1) for info in library.inputs)
+    # The second inference of two is the steady state; the counts of both are equal unless a model keeps state.
+    results, run = run_samples(image, board, [sample, sample], count="auto", cache_dir=folder, timeout_s=300)
+    sizes = image_sizes(image)
+    reference = reference_output(path, sample)
+    return {
+        "instructions": run.instructions[-1],
+        "instructions_per_mac": round(run.instructions[-1] / library.macs, 3),
+        "count_method": run.count_method,
+        "arena": library.arena_size,
+        "ram": sizes["ram"],
+        "stack": int(run.values["stack"]),
+        "flash": sizes["flash"],
+        "flash_split": sizes.get("flash_split", {}),
+        "equal": None if reference is None else results[-1] == reference,
+    }
+
+
+def reference_output(path: Path, sample: bytes) -> bytes | None:
+    """The tflite-micro interpreter's output, or None without that package."""
+    try:
+        import numpy as np
+        from tflite_micro import runtime
+    except ImportError:
+        return None
+    interpreter = runtime.Interpreter.from_file(str(path), arena_size=1 << 20)
+    details = interpreter.get_input_details(0)
+    interpreter.set_input(np.frombuffer(sample, details["dtype"]).reshape(details["shape"]), 0)
+    interpreter.invoke()
+    return bytes(interpreter.get_output(0).tobytes())
+
+
+def line(cpu: str, model: str, row: dict[str, Any]) -> str:
+    """A row of the table."""
+    peer = row["peer"]
+    split = row["flash_split"]
+    ratio = f"{row['instructions'] / peer['instructions']:.3f}" if peer else "-"
+    parts = " ".join(f"{split.get(key, 0):>8,}" for key in ("weights", "kernels", "runtime", "libc"))
+    equal = {True: "yes", False: "NO", None: "?"}[row["equal"]]
+    return (
+        f"{cpu:<11} {model:<4} {row['instructions']:>12,} {row['instructions_per_mac']:>7.3f} {ratio:>7}"
+        f" {row['arena']:>8,} {row['ram']:>8,} {row['stack']:>6,} {row['flash']:>9,} {parts} {equal:>5}"
+    )
+
+
+HEADER = (
+    f"{'core':<11} {'':<4} {'instructions':>12} {'per MAC':>7} {'to TFLM':>7} {'arena':>8} {'RAM':>8} {'stack':>6}"
+    f" {'flash':>9} {'weights':>8} {'kernels':>8} {'runtime':>8} {'libc':>8} {'equal':>5}"
+)
+
+
+@click.command(help=__doc__.split("\n")[0] if __doc__ else "")
+@click.argument("models", nargs=-1, type=click.Choice(list(MODELS)))
+@click.option("--cpu", "cpus", multiple=True, type=click.Choice(list(BOARDS)), help="Cores (default: all).")
+@click.option("-O", "level", type=click.Choice(LEVELS), default="time", show_default=True)
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Also write the figures here.")
+@click.option(
+    "--folder", type=click.Path(path_type=Path), default=DEFAULT_FOLDER, help="Folder of the MLPerf Tiny models."
+)
+def main(models: tuple[str, ...], cpus: tuple[str, ...], level: str, json_file: Path | None, folder: Path) -> None:
+    """Measure and print."""
+    if not folder.is_dir():
+        raise click.ClickException(f"the MLPerf Tiny models are not at {folder}; give their folder with --folder")
+    peers = json.loads((ROOT / "benchmarks" / "peers.json").read_text(encoding="utf-8"))
+    figures: dict[str, dict[str, Any]] = {}
+    click.echo(HEADER)
+    for cpu in cpus or tuple(BOARDS):
+        for model in models or tuple(MODELS):
+            with tempfile.TemporaryDirectory(prefix="tvm-stm32-") as scratch:
+                try:
+                    row = measure(folder / MODELS[model], cpu, level, Path(scratch))
+                except Error as error:
+                    raise click.ClickException(f"{model} on {cpu}: {error}") from None
+            row["peer"] = peers.get(cpu, {}).get(model)
+            figures.setdefault(cpu, {})[model] = row
+            click.echo(line(cpu, model, row))
+    if json_file is not None:
+        json_file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    if any(row["equal"] is False for rows in figures.values() for row in rows.values()):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
