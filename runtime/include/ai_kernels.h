@@ -22,34 +22,41 @@
 #define AI_HAS_SMMLA 0
 #endif
 
+#if defined(__ARM_FEATURE_SAT) && defined(__GNUC__) && !defined(AI_KERNELS_PORTABLE)
+#define AI_HAS_SSAT 1
+#else
+#define AI_HAS_SSAT 0
+#endif
+
 /* Rounding rules of requantization; generated code passes them as constants. */
 #define AI_ROUNDING_TFLM 0      /* double rounding of the TensorFlow Lite Micro reference kernels */
 #define AI_ROUNDING_UPWARD 1    /* Relay: one rounding, ties to plus infinity */
 #define AI_ROUNDING_TONEAREST 2 /* Relay: one rounding, ties away from zero */
 #define AI_ROUNDING_EVEN 3      /* ONNX: one rounding, ties to even */
 
-/* floor((a * b + 2^30) / 2^31): the saturating rounding doubling high multiply, b not negative. */
+/* floor((a * b + 2^30) / 2^31): the saturating rounding doubling high multiply, 2^30 <= b < 2^31. */
 AI_INLINE int32_t ai_high_multiply_rounded(int32_t a, int32_t b)
 {
 #if AI_HAS_SMMLA
+    /* a * (2b - 2^32) / 2^32 + a, rounded: one instruction. */
     int32_t result;
-    const int32_t twice = (int32_t)((uint32_t)b << 1);
-    if (b >= 0x40000000) {
-        /* a * (2b - 2^32) / 2^32 + a, rounded: one instruction. */
-        __asm__("smmlar %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(twice), "r"(a));
-        return result;
-    }
-    __asm__("smmulr %0, %1, %2" : "=r"(result) : "r"(a), "r"(twice));
+    __asm__("smmlar %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"((int32_t)((uint32_t)b << 1)), "r"(a));
     return result;
 #else
     return (int32_t)(((int64_t)a * b + ((int64_t)1 << 30)) >> 31);
 #endif
 }
 
-/* floor(a * b / 2^31) */
+/* floor(a * b / 2^31), 2^30 <= b < 2^31 */
 AI_INLINE int32_t ai_high_multiply(int32_t a, int32_t b)
 {
+#if AI_HAS_SMMLA
+    int32_t result;
+    __asm__("smmla %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"((int32_t)((uint32_t)b << 1)), "r"(a));
+    return result;
+#else
     return (int32_t)(((int64_t)a * b) >> 31);
+#endif
 }
 
 /* x / 2^n rounded half away from zero, 0 <= n <= 31 */
@@ -70,7 +77,7 @@ AI_INLINE int32_t ai_multiply(int32_t x, int32_t multiplier, int32_t shift, int3
 
     if (rounding == AI_ROUNDING_TFLM) {
         const int32_t shifted = (int32_t)((uint32_t)x << left);
-        const int32_t high = (multiplier >= 0)
+        const int32_t high = (multiplier >= 0x40000000)
                                  ? ai_high_multiply_rounded(shifted, multiplier)
                                  : (int32_t)(((int64_t)shifted * multiplier + ((int64_t)1 << 30)) >> 31);
         return ai_rounding_divide_by_pot(high, right);
@@ -102,6 +109,13 @@ AI_INLINE int32_t ai_requantize_fast(int32_t x, int32_t multiplier, int32_t righ
 
 AI_INLINE int32_t ai_clamp(int32_t x, int32_t low, int32_t high)
 {
+#if AI_HAS_SSAT
+    if ((low == INT8_MIN) && (high == INT8_MAX)) {
+        int32_t code;
+        __asm__("ssat %0, #8, %1" : "=r"(code) : "r"(x));
+        return code;
+    }
+#endif
     const int32_t raised = (x < low) ? low : x;
     return (raised > high) ? high : raised;
 }

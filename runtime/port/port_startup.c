@@ -117,7 +117,7 @@ static void print_field(const char *name, uint32_t value)
     port_print_hex(value);
 }
 
-void port_fault_report(const uint32_t *frame)
+__attribute__((used)) void port_fault_report(const uint32_t *frame)
 {
     static const char *const names[16] = {
         "thread",   "reset",    "nmi",      "hardfault", "memmanage", "busfault", "usagefault", "securefault",

@@ -19,8 +19,11 @@ extern uint32_t __stack_limit[];
 void SysTick_Handler(void);
 void port_stack_note_peak(void);
 
-static const uint32_t *volatile stack_painted_to
-    __attribute__((used));  /* the stack pointer when the stack was painted */
+/* The stack pointer when the stack was painted; as all that assembly names, not static and kept by link-time
+ * optimization. */
+extern const uint32_t *volatile port_stack_painted_to;
+__attribute__((used)) const uint32_t *volatile port_stack_painted_to;
+
 static uint32_t stack_peak; /* bytes from the top before that */
 static volatile uint32_t tick_wraps;
 static uint32_t ticks_running;
@@ -34,14 +37,14 @@ static const uint32_t *lowest_used(void)
 {
     const uint32_t *word = __stack_limit;
 
-    while ((word < stack_painted_to) && (*word == STACK_PATTERN)) {
+    while ((word < port_stack_painted_to) && (*word == STACK_PATTERN)) {
         word++;
     }
     return word;
 }
 
 /* What was in use before the stack is painted again; called by port_stack_paint(). */
-void port_stack_note_peak(void)
+__attribute__((used)) void port_stack_note_peak(void)
 {
     stack_peak = port_stack_peak();
 }
@@ -55,7 +58,7 @@ __attribute__((naked)) void port_stack_paint(void)
                      "pop {r2, r3}\n\t"
                      "mov lr, r3\n\t"
                      "mov r0, sp\n\t"
-                     "ldr r1, =stack_painted_to\n\t"
+                     "ldr r1, =port_stack_painted_to\n\t"
                      "str r0, [r1]\n\t"
                      "ldr r1, =__stack_limit\n\t"
                      "ldr r2, =" STACK_PATTERN_TEXT "\n"
@@ -71,14 +74,14 @@ __attribute__((naked)) void port_stack_paint(void)
 
 uint32_t port_stack_used(void)
 {
-    return bytes_between(lowest_used(), stack_painted_to);
+    return bytes_between(lowest_used(), port_stack_painted_to);
 }
 
 uint32_t port_stack_peak(void)
 {
     uint32_t peak = 0U;
 
-    if (stack_painted_to != NULL) {
+    if (port_stack_painted_to != NULL) {
         peak = bytes_between(lowest_used(), __stack_top);
     }
     return (peak > stack_peak) ? peak : stack_peak;

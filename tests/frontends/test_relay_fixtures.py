@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from relay_support import fixture, load_fixture, run
 
+from tvm_stm32.errors import ModelError
 from tvm_stm32.frontends import relay
 from tvm_stm32.graph.dialect import name_of
 from tvm_stm32.model import Model, Quantization
@@ -74,7 +75,7 @@ def test_variables_are_named_after_spans() -> None:
 
 
 def test_weights_without_a_parameter_file_are_listed() -> None:
-    with pytest.raises(relay.ModelError, match=r"(?s)%conv1_weight, %conv1_bias.*--params"):
+    with pytest.raises(ModelError, match=r"(?s)%conv1_weight, %conv1_bias.*--params"):
         relay.load(fixture("f32_lenet_params"))
 
 
@@ -87,5 +88,5 @@ def test_weights_without_a_parameter_file_are_listed() -> None:
     ],
 )
 def test_what_has_no_static_form_is_refused_with_its_place(name: str, message: str) -> None:
-    with pytest.raises(relay.ModelError, match=message):
+    with pytest.raises(ModelError, match=message):
         load_fixture(name)

@@ -29,7 +29,11 @@ def dense(name: str) -> str:
 
 
 def test_arrays_are_read_by_name() -> None:
-    arrays = {"a": np.array([1, 2], np.int8), "b": np.array(2.5, np.float32), "c": np.array([[True]])}
+    arrays: dict[str, np.ndarray] = {
+        "a": np.array([1, 2], np.int8),
+        "b": np.array(2.5, np.float32),
+        "c": np.array([[True]]),
+    }
     found = params.read(params_file(arrays), "m.params")
     assert list(found) == ["a", "b", "c"]
     for name, array in arrays.items():

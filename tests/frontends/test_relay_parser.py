@@ -48,7 +48,7 @@ def literal(text: str) -> np.ndarray:
     ],
 )
 def test_literal(text: str, value: float, dtype: str) -> None:
-    assert (literal(text), str(literal(text).dtype)) == (value, dtype)
+    assert (literal(text).item(), str(literal(text).dtype)) == (value, dtype)
 
 
 def test_nan_literal() -> None:
@@ -162,7 +162,7 @@ def resolve(section: str, key: str = "relay.Constant", index: int = 0) -> object
 
 
 def test_metadata_constant_keeps_dtype_and_shape() -> None:
-    arrays = [
+    arrays: list[np.ndarray] = [
         np.array([[1, -2]], np.int8),
         np.array(3.5, np.float32),
         np.array([True, False]),

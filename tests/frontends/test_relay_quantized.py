@@ -61,7 +61,7 @@ def test_convolution_keeps_what_the_graph_stage_needs(tmp_path: Path) -> None:
     multiplier, shift = quantize_multipliers(scales.astype(np.float64) / 0.25)
     np.testing.assert_array_equal(array(args[1]), multiplier)
     np.testing.assert_array_equal(array(args[2]), shift)
-    assert (array(args[1]).dtype, array(args[2]).dtype) == (np.int32, np.int32)
+    assert [str(array(arg).dtype) for arg in args[1:]] == ["int32", "int32"]
     expected = {"axis": 3, "input_zero_point": 0, "output_zero_point": 7, "rounding": "upward", "out_dtype": "int8"}
     assert expected.items() <= attrs.items()
     assert model.inputs[0].quantization == Quantization((0.5,), (-3,))
@@ -110,7 +110,7 @@ def test_requantize_is_exact(tmp_path: Path, rounding: str, source: float, targe
         f' rounding="{rounding}", out_dtype="int16") }}'
     )
     (result,) = run(load(tmp_path, text), data)
-    multiplier, shift = quantize_multipliers(np.float64(np.float32(source)) / np.float64(np.float32(target)))
+    multiplier, shift = quantize_multipliers(np.array(np.float32(source), np.float64) / np.float64(np.float32(target)))
     multiply = multiply_upward if rounding == "UPWARD" else multiply_tonearest
     expected = np.clip(multiply(data - 5, multiplier, shift) - 4, -32768, 32767)
     np.testing.assert_array_equal(result, expected.astype(np.int16))
@@ -157,7 +157,7 @@ def test_quantized_constants_are_folded(tmp_path: Path) -> None:
 def test_unary_function_becomes_a_table(tmp_path: Path) -> None:
     model = load(tmp_path, f"def @main({DECLARED}) {{ qnn.tanh(%x, 0.05f, -10, 0.0078125f, 0) }}")
     table = array(calls(model)["qnn.table"][0][1])
-    assert (table.shape, table.dtype) == ((256,), np.int8)
+    assert (table.shape, str(table.dtype)) == ((256,), "int8")
     np.testing.assert_array_equal(run(model, CODES)[0].reshape(-1), table)
 
 

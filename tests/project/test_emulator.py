@@ -116,6 +116,22 @@ def test_a_bad_stack_pointer_is_a_fault(tmp_path: Path) -> None:
         run_image(image, M4, timeout_s=10)
 
 
+@pytest.mark.parametrize("name", ["mps2-an385", "stm32f405", "mps2-an505", "mps3-an547"])
+def test_endless_recursion_is_a_stack_overflow(name: str, tmp_path: Path) -> None:
+    dive = "int dive(volatile int *n);\nint dive(volatile int *n) { volatile int m = *n + 1; return dive(&m) + m; }\n"
+    board = load_board(name)
+    image = build_program(program("volatile int n = argc; return dive(&n);", dive), board, tmp_path)
+    # Below the AN385's RAM nothing faults: the stack pointer goes on until the time is up.
+    with pytest.raises(FirmwareError, match=r"(faulted|did not end)[\s\S]*stack overflow"):
+        run_image(image, board, timeout_s=2)
+
+
+def test_the_port_survives_link_time_optimization(tmp_path: Path) -> None:
+    outputs, result = run_samples(build_fake(M4, tmp_path, flags=["-flto"]), M4, [bytes(16)], count="plugin")
+    assert outputs == [bytes([1] * 16)]
+    assert int(result.values["stack"]) > 0
+
+
 # The plain semihosting exit (0x18): the emulator's exit code is 0 for a normal end and 1 for every other reason.
 PLAIN_EXIT = '__asm__ volatile("movs r0, #0x18\\n ldr r1, =%c0\\n bkpt 0xAB" : : "i"({reason}) : "r0", "r1");'
 

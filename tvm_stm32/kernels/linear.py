@@ -65,7 +65,7 @@ def output_stage(call: relax.Call, weight: np.ndarray, bias: np.ndarray) -> Outp
         attrs["rounding"] in ("tflm", "upward")
         and (right >= 1).all()
         and (total < (1 << 31)).all()
-        and (multiplier >= 0).all()
+        and (multiplier >= 1 << 30).all()
     )
     return OutputStage(
         np.stack([bias.astype(np.int64), multiplier], axis=1).astype(np.int32),
@@ -80,7 +80,7 @@ def output_stage(call: relax.Call, weight: np.ndarray, bias: np.ndarray) -> Outp
 
 def _accumulator_bound(weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
     """Largest magnitude an accumulator of each channel can take, |x - zero point| being at most 255."""
-    absolute = np.abs(weight.reshape(weight.shape[0], -1).astype(np.int64)).sum(axis=1)
+    absolute = np.abs(weight.astype(np.int64)).sum(axis=tuple(range(1, weight.ndim)))
     return np.asarray(absolute * 255 + np.abs(bias.astype(np.int64)))
 
 
@@ -130,9 +130,11 @@ class LinearArguments:
 
 def add_constants(ctx: KernelContext, weights: np.ndarray, stage: OutputStage, stem: str) -> LinearArguments:
     """Put a linear operator's weights and tables into the library."""
+    # The DSP blocks read the parameters of channel pairs: an odd last channel gets an unused partner.
+    params = np.pad(stage.params, ((0, len(stage.params) % 2), (0, 0)))
     return LinearArguments(
         ctx.constant(f"{stem}_weights", weights.astype(np.int8)),
-        ctx.constant(f"{stem}_params", stage.params),
+        ctx.constant(f"{stem}_params", params),
         ctx.constant(f"{stem}_shifts", stage.shifts),
     )
 

@@ -251,20 +251,21 @@ def _judge(ended: _Ended, image: Path, board: Board, timeout_s: float, errors: s
     if ended.timed_out:
         raise FirmwareError(
             f"{image.name} did not end on {where} within {timeout_s:g} s" + _place(image, ended.registers),
-            why=_tail(ended.console),
+            why=", ".join([*_stack_reason(ended.registers, board), _tail(ended.console)]),
             hint="the firmware hangs, or the time limit is too short for this model",
         )
     fault = re.search(r"^fault exception=(\w+)(.*)$", ended.console, re.MULTILINE)
     if fault is not None:
+        reasons = (_fault_reason(fault[2], board), fault[2].strip(), errors.strip()[-400:])
         raise FirmwareError(
             f"{image.name} faulted on {where} ({fault[1]})" + _place(image, fault[2]),
-            why="; ".join(part for part in (_fault_reason(fault[2]), fault[2].strip(), errors.strip()[-400:]) if part),
+            why="; ".join(reason for reason in reasons if reason),
         )
     if "Lockup" in ended.messages:
         raise FirmwareError(
             f"{image.name} faulted on {where}, and again while that fault was handled (lockup)"
             + _place(image, ended.messages),
-            why="the vector table or the stack pointer is bad",
+            why=", ".join(_stack_reason(ended.messages, board)) or "the vector table is bad",
         )
     lines = ended.console.split("\n")
     while lines and not lines[-1].strip():
@@ -297,10 +298,22 @@ def _place(image: Path, text: str) -> str:
     return f" at 0x{address:08x}: {name}"
 
 
-def _fault_reason(text: str) -> str:
-    match = re.search(r"cfsr=0x([0-9a-f]{8})", text)
-    bits = int(match[1], 16) if match is not None else 0
-    return ", ".join(reason for bit, reason in _FAULT_BITS.items() if bits >> bit & 1)
+def _fault_reason(text: str, board: Board) -> str:
+    status = re.search(r"cfsr=0x([0-9a-f]{8})", text)
+    bits = int(status[1], 16) if status is not None else 0
+    reasons = [reason for bit, reason in _FAULT_BITS.items() if bits >> bit & 1]
+    return ", ".join([*reasons, *_stack_reason(text, board)])
+
+
+def _stack_reason(text: str, board: Board) -> list[str]:
+    """What the stack pointer in a fault line or register dump tells, if anything."""
+    match = re.search(r"(?:\bsp=0x|R13=)([0-9a-fA-F]{8})", text)
+    if match is None:
+        return []
+    ram = board.memory("ram", emulated=True)
+    if ram.origin <= int(match[1], 16) <= ram.end:
+        return []
+    return [f"the stack pointer is outside {ram.name}, as after a stack overflow"]
 
 
 def _tail(console: str, count: int = 5) -> str:

@@ -92,8 +92,7 @@ def build_image(
     ``network`` (a C name) adds the runner as the application and builds it for that network, whose header
     ``<network>.h`` is in ``include_dirs``; without it one of the sources has the ``main``. ``optimize`` is GCC's level,
     ``defines`` are ``NAME`` or ``NAME=VALUE``, ``flags`` more compiler flags, ``jobs`` compilers at a time (default:
-    one a core).
-    ``runtime=False`` leaves the ai_* runtime and the port out. The map file is beside the image, ``.map``.
+    one a core). ``runtime=False`` leaves the ai_* runtime and the port out. The map file is beside the image, ``.map``.
 
     Raises :class:`ToolchainError` with the command and the first lines of its output, :class:`CapacityError` when the
     image does not fit, :class:`FirmwareError` when it is malformed. Image and map appear whole or not at all.

@@ -1,0 +1,71 @@
+"""Shared by the tests: where test data lies, and running a network on a board."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tvm_stm32.boards import load_board
+from tvm_stm32.emit import emit
+from tvm_stm32.library import Library
+from tvm_stm32.project.emulator import RunResult
+from tvm_stm32.project.firmware import build_image
+from tvm_stm32.project.inference import run_samples
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = ROOT.parent / "shared"
+MLPERF_TINY = SHARED / "models" / "mlperf_tiny"
+
+# A board for each core the project promises the same bytes on.
+CORE_BOARDS = {
+    "cortex-m3": "mps2-an385",
+    "cortex-m4": "mps2-an386",
+    "cortex-m7": "mps2-an500",
+    "cortex-m33": "mps2-an505",
+    "cortex-m55": "mps3-an547",
+}
+
+
+def shared(path: Path) -> Path:
+    """``path`` below the shared test data; skips the test, naming the path, where it is absent."""
+    if not path.exists():
+        pytest.skip(f"test data is absent: {path}")
+    return path
+
+
+def need_board(board: str) -> None:
+    """Skip, naming the tool, when ``board`` cannot be built for and emulated here."""
+    tools = ["cc"] if board == "host" else ["arm-none-eabi-gcc", "qemu-system-arm"]
+    for tool in tools:
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+
+
+def build_and_run(
+    library: Library, board_name: str, samples: list[bytes], folder: Path, *, count: bool = False
+) -> tuple[list[bytes], RunResult]:
+    """Emit, compile (warnings are errors), link and run; the packed outputs of each sample."""
+    need_board(board_name)
+    board = load_board(board_name)
+    emit(library, folder)
+    sources = [folder / f"{library.name}.c", folder / f"{library.name}_data.c"]
+    image = build_image(
+        sources,
+        [folder],
+        board,
+        folder,
+        "test",
+        network=library.name,
+        defines=["AI_USE_SECTIONS"],
+        warnings_as_errors=True,
+    )
+    method = "plugin" if count and not board.is_host else "none"
+    return run_samples(image, board, samples, count=method, cache_dir=folder, timeout_s=120)
+
+
+def random_bytes(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Codes of the whole int8 range."""
+    return generator.integers(-128, 128, shape).astype(np.int8)
