@@ -2,9 +2,9 @@
 
     python benchmarks/mlperf_tiny.py [MODEL ...] [--cpu cortex-m4 ...] [-O LEVEL] [--json FILE]
 
-Instructions are executed instructions of one whole inference (``ai_run``), counted by a TCG plugin; they are not cycles.
-Bytes come from the linked ELF. Every run's output is also compared with the ``tflite-micro`` interpreter when that
-package is installed. Exit code 1 when an output differs.
+Instructions are executed instructions of one whole inference (``ai_run``), counted by a TCG plugin; they are not
+cycles. Bytes come from the linked ELF. Every run's output is also compared with the ``tflite-micro`` interpreter when
+that package is installed. Exit code 1 when an output differs.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ OPTIMIZE = {"time": "-O2", "balanced": "-O2", "ram": "-O2", "size": "-Os"}
 
 
 def measure(path: Path, cpu: str, level: str, folder: Path) -> dict[str, Any]:
-    """One model on one core: the figures of the JSON, and whether the output equals the reference (None: no reference)."""
+    """One model on one core: the figures of the JSON, and whether the output equals the reference (None: absent)."""
     board = load_board(BOARDS[cpu])
     library = compile_model(path, CompileOptions(board.target, level))
     emit(library, folder)

@@ -67,9 +67,7 @@ def compile_command(
 @click.option("--board", help="Board to look at the model for.")
 @click.option("--cpu", help="CPU to look at the model for (default: cortex-m4).")
 @_model_options
-def inspect_command(
-    file: Path, board: str | None, cpu: str | None, level: str, params: Path | None, name: str
-) -> None:
+def inspect_command(file: Path, board: str | None, cpu: str | None, level: str, params: Path | None, name: str) -> None:
     """Show a model's operators, shapes, quantization, MACs, weights and RAM, before any C compiler runs."""
     from .commands import inspect_model
 

@@ -6,13 +6,17 @@ import re
 
 from .errors import ModelError
 
-_RESERVED = frozenset(
-    """auto break case char const continue default do double else enum extern float for goto if inline int long
-    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
-    alignas alignof and asm atomic bool catch class complex constexpr delete export false friend generic main mutable
-    namespace new not noreturn nullptr operator or private protected public template this thread throw true try
-    typeid typename using virtual xor errno stdin stdout stderr""".split()
-)
+# fmt: off
+_RESERVED = frozenset((
+    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",
+    "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short", "signed",
+    "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "alignas",
+    "alignof", "and", "asm", "atomic", "bool", "catch", "class", "complex", "constexpr", "delete", "export", "false",
+    "friend", "generic", "main", "mutable", "namespace", "new", "not", "noreturn", "nullptr", "operator", "or",
+    "private", "protected", "public", "template", "this", "thread", "throw", "true", "try", "typeid", "typename",
+    "using", "virtual", "xor", "errno", "stdin", "stdout", "stderr",
+))
+# fmt: on
 
 
 def network_name(text: str) -> str:

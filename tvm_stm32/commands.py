@@ -62,9 +62,7 @@ def compile_to_folder(
     return library
 
 
-def inspect_model(
-    file: Path, board: str | None, cpu: str | None, level: str, params: Path | None, name: str
-) -> str:
+def inspect_model(file: Path, board: str | None, cpu: str | None, level: str, params: Path | None, name: str) -> str:
     """The report of a model as text."""
     library, _ = _compile(file, board, cpu, level, params, name)
     return report_text(report(library))
@@ -81,6 +79,7 @@ def run_model(
     name: str,
 ) -> str:
     """Compile, build, run; writes ``outputs`` and returns a summary."""
+    from .project.emulator import CountMethod
     from .project.evaluation import summary
     from .project.firmware import build_image
     from .project.inference import run_samples
@@ -93,11 +92,11 @@ def run_model(
         folder = Path(scratch)
         emit(library, folder)
         sources = [folder / f"{library.name}.c", folder / f"{library.name}_data.c"]
-        image = build_image(sources, [folder], chosen, folder, "firmware", network=library.name, defines=["AI_USE_SECTIONS"])
-        count = "none" if chosen.is_host else "auto"
-        results, run = run_samples(
-            image, chosen, samples.packed, timeout_s=time_limit, count=count, cache_dir=folder
+        image = build_image(
+            sources, [folder], chosen, folder, "firmware", network=library.name, defines=["AI_USE_SECTIONS"]
         )
+        count: CountMethod = "none" if chosen.is_host else "auto"
+        results, run = run_samples(image, chosen, samples.packed, timeout_s=time_limit, count=count, cache_dir=folder)
         text = summary(image, chosen, library.name, library.macs, run)
     if outputs is not None:
         write_outputs(outputs, library.outputs, results, samples.stacked)

@@ -36,8 +36,6 @@ def compile_model(path: Path, options: CompileOptions, params: Path | None = Non
 
     name = network_name(options.name or path.name.split(".")[0])
     model = load_model(path, params)
-    library = build_library(
-        graph.prepare(model), model, options.target, name, options.level, options.settings()
-    )
+    library = build_library(graph.prepare(model), model, options.target, name, options.level, options.settings())
     memory.plan(library)
     return library

@@ -51,10 +51,15 @@ class Target:
         """GCC machine flags (compile and link) of this core."""
         if self.cpu == "host":
             return []
-        _, _, _, mcpu, mfpu = _CPUS[self.cpu]
+        dsp, mve, fpu, mcpu, mfpu = _CPUS[self.cpu]
+        if self.cpu not in ("cortex-m4", "cortex-m7"):  # those always have the DSP extension
+            mcpu += "+nomve" if mve and not self.mve else ""
+            mcpu += "+nodsp" if dsp and not self.dsp else ""
         flags = [f"-mcpu={mcpu}", "-mthumb"]
         if self.fpu == "none":
             return [*flags, "-mfloat-abi=soft"]
+        if fpu == "dp" and self.fpu == "sp" and mfpu == "fpv5-d16":
+            mfpu = "fpv5-sp-d16"
         return [*flags, "-mfloat-abi=hard", f"-mfpu={mfpu}"]
 
 

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import os
 
-
 from SCons.Script import Action
 from stm32_model import board_dependency
+
 from tvm_stm32.boards import load_board
 from tvm_stm32.project.firmware import WARNING_FLAGS
 from tvm_stm32.toolchain import find_gcc, find_host_cc

@@ -1,4 +1,4 @@
-"""The integer operators in numpy, written from the references' arithmetic and nothing else of this project's kernels."""
+"""The integer operators in numpy, written from the references' arithmetic."""
 
 from __future__ import annotations
 

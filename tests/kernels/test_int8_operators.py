@@ -193,7 +193,9 @@ def network(made: list[Case]) -> tuple[Model, list[bytes]]:
                 outputs.append(TensorInfo(f"out_{number}", case.expected.shape, "int8"))
             out = builder.emit_output(relax.Tuple(results))
         builder.emit_func_output(out)
-    model = Model(IRModule({"main": builder.get()["main"]}), inputs, outputs, "tflm", Provenance("zoo", "0" * 64, "test"))
+    model = Model(
+        IRModule({"main": builder.get()["main"]}), inputs, outputs, "tflm", Provenance("zoo", "0" * 64, "test")
+    )
     return model, [b"".join(array.tobytes() for case in made for array in case.inputs)]
 
 

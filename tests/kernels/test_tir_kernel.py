@@ -68,6 +68,15 @@ def test_softmax_keeps_one_row_in_the_workspace() -> None:
     assert "uint8_t *workspace)" in kernel.source
 
 
+def test_softmax_over_channels_keeps_one_pixel_in_the_workspace() -> None:
+    assert _single(lambda x: relax.op.nn.softmax(x, 1), np.zeros((1, 10, 8, 8), "float32")).workspace == 40
+
+
+def test_producers_of_a_concatenation_need_no_buffer() -> None:
+    kernel = _single(lambda x: relax.op.concat([relax.op.exp(x), relax.op.tanh(x)], 1), np.zeros((2, 30), "float32"))
+    assert kernel.workspace == 0
+
+
 def test_integer_kernel_uses_no_float() -> None:
     assert not _single(lambda x: relax.op.add(x, x), np.zeros(4, "int8")).uses_float
 

@@ -13,11 +13,11 @@ import jinja2
 import numpy as np
 
 from .. import __version__
+from ..cnames import comment_text, string_literal
 from ..files import write_atomically
 from ..library import Argument, Call, Library
 from ..model import TensorInfo
 from .literals import CTYPES, float_literal, initialiser
-from ..cnames import comment_text, string_literal
 from .report import report, report_text
 
 OUTPUT_SUFFIXES = (".c", ".h", "_data.c", "_data.h", "_report.json", "_report.txt")
@@ -38,7 +38,7 @@ _DTYPES = {
 
 
 def emit(library: Library, folder: Path) -> list[Path]:
-    """Write all files of ``library`` into ``folder`` (made if absent), each whole or not at all. Returns their paths."""
+    """Write all files of ``library`` into ``folder`` (made if absent), whole or not at all. Returns their paths."""
     texts = render(library)
     folder.mkdir(parents=True, exist_ok=True)
     return write_atomically({folder / f"{library.name}{suffix}": text for suffix, text in texts.items()})

@@ -19,16 +19,16 @@ def load_model(path: Path, params: Path | None = None) -> Model:
             f"--params goes with a Relay model, and '{path.name}' is a {kind} file", hint="leave --params out"
         )
     if kind == "relay":
-        from . import relay
+        from .relay import load as load_relay
 
-        return relay.load(path, params)
+        return load_relay(path, params)
     if kind == "tflite":
-        from . import tflite
+        from .tflite import load as load_tflite
 
-        return tflite.load(path)
-    from . import onnx
+        return load_tflite(path)
+    from .onnx import load as load_onnx
 
-    return onnx.load(path)
+    return load_onnx(path)
 
 
 def detect_format(path: Path) -> str:

@@ -39,7 +39,7 @@ def load(path: Path) -> Model:
     return Model(module, inputs, outputs, "onnx" if quantized else "float", provenance(path, data, "onnx"), notes)
 
 
-class _NamingImporter(importer.ONNXGraphImporter):  # type: ignore[misc]
+class _NamingImporter(importer.ONNXGraphImporter):  # type: ignore[misc]  # TVM is not typed
     """The importer, binding each operator's result under its node's name and naming the node in errors."""
 
     def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> Any:
@@ -117,9 +117,7 @@ def _import(path: Path, graph_model: onnx.ModelProto, shapes: dict[str, list[int
     _check_operators(path, graph_model)
     for node in graph_model.graph.node:
         node.name = node.name or next(iter(node.output), "")
-    dtypes = {
-        value.name: _dtype(path, value) for value in graph_model.graph.input if value.name in shapes
-    }
+    dtypes = {value.name: _dtype(path, value) for value in graph_model.graph.input if value.name in shapes}
     try:
         # The importer prints a line of its own when an operator fails.
         with contextlib.redirect_stdout(io.StringIO()):

@@ -39,12 +39,10 @@ def load(path: Path) -> Model:
         and subgraph.Tensors(i).Quantization() is not None
         for i in range(subgraph.TensorsLength())
     )
-    return Model(
-        module, inputs, outputs, "tflm" if quantized else "float", provenance(path, data, "tflite")
-    )
+    return Model(module, inputs, outputs, "tflm" if quantized else "float", provenance(path, data, "tflite"))
 
 
-class _NamingConverter(importer.OperatorConverter):
+class _NamingConverter(importer.OperatorConverter):  # type: ignore[misc]  # TVM is not typed
     """The importer's converter, binding each operator's output under its tensor's name."""
 
     def convert_op_to_relax(self) -> None:
@@ -81,7 +79,9 @@ def _import(path: Path, graph: Any) -> tvm.IRModule:
         raise type(error)(f"{path.name}: {error.message}", why=error.why, hint=error.hint) from error
     except Exception as error:
         if "NotImplemented" in type(error).__name__:
-            raise UnsupportedOperatorError(f"{path.name}: the TFLite importer cannot read it", why=_first_line(error)) from error
+            raise UnsupportedOperatorError(
+                f"{path.name}: the TFLite importer cannot read it", why=_first_line(error)
+            ) from error
         raise ModelError(f"{path.name}: malformed TFLite model", why=_first_line(error)) from error
     return tvm.IRModule({"main": module["main"].without_attr("params").without_attr("num_input")})
 

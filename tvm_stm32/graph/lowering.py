@@ -190,7 +190,7 @@ def _fold(name: str, call: relax.Call, shape: tuple[int, ...], arrays: list[Any]
         axes = call.attrs.axes
         result = np.transpose(arrays[0], None if axes is None else [int(axis) for axis in axes])
     elif name == "relax.dequantize" and str(call.ty.dtype) == "float32":
-        result = _dequantize(*arrays, axis=int(call.attrs.axis))
+        result = _dequantize(arrays[0], arrays[1], arrays[2], int(call.attrs.axis))
     elif name == "relax.astype":
         with np.errstate(invalid="ignore"):
             result = arrays[0].astype(str(call.ty.dtype))

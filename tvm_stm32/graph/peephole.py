@@ -5,8 +5,8 @@ from __future__ import annotations
 from tvm import relax
 
 from . import dialect
-from .qdq import Emit
-from .ssa import Function, dtype_of, normalized, shape_of
+from .qdq import Emit, activation_bounds
+from .ssa import Function, constant, dtype_of, normalized, shape_of
 
 # Operators whose result is clamped by attributes.
 _CLAMPED = {"q.conv2d", "q.dense", "q.add", "q.sub", "q.mul", "q.avg_pool2d"}
@@ -38,10 +38,10 @@ class Peephole:
 
     def _clip(self, value: relax.Call) -> relax.Expr | None:
         producer = self.view.match(value.args[0], *_CLAMPED)
-        bounds = [getattr(argument, "value", None) for argument in value.args[1:3]]
-        if dtype_of(value) != "int8" or not all(isinstance(bound, float | int) for bound in bounds):
+        limits = activation_bounds(value)
+        if dtype_of(value) != "int8" or limits is None or limits[1] is None:
             return None
-        low, high = (max(-128, min(127, int(bound))) for bound in bounds)
+        low, high = (max(-128, min(127, int(bound))) for bound in (limits[0], limits[1]))
         if producer is None or self.view.uses.get(value.args[0], 0) != 1:
             return value.args[0] if (low, high) == (-128, 127) else None
         attrs = dialect.attributes(producer)
@@ -105,8 +105,9 @@ class Peephole:
         """elementwise(transpose(a), ..) becomes transpose(elementwise(a, ..))."""
         if any(shape_of(argument) != shape_of(value) for argument in _data_arguments(value)):
             return None
-        inner = [self.view.match(argument, "relax.permute_dims") for argument in _data_arguments(value)]
-        if any(call is None for call in inner):
+        matches = [self.view.match(argument, "relax.permute_dims") for argument in _data_arguments(value)]
+        inner = [call for call in matches if call is not None]
+        if len(inner) < len(matches):
             return None
         axes = _axes(inner[0])
         if any(_axes(call) != axes for call in inner):
@@ -131,7 +132,7 @@ def _scalar(expr: relax.Expr) -> float | None:
     value = getattr(expr, "value", None)
     if isinstance(value, float | int):
         return float(value)
-    array = value.numpy() if hasattr(value, "numpy") else None
+    array = constant(expr)
     return float(array.item()) if array is not None and array.size == 1 else None
 
 

@@ -93,7 +93,7 @@ class QdqRewriter:
         body, low, high = value.args[0], numerics.INT8_MIN, numerics.INT8_MAX
         activation = self.view.match(body, "relax.nn.relu", "relax.nn.relu6", "relax.clip")
         if activation is not None:
-            bounds = _activation_bounds(activation)
+            bounds = activation_bounds(activation)
             if bounds is None:
                 return None
             low = max(low, min(high, numerics.quantize_activation(bounds[0], scale, zero_point)))
@@ -325,7 +325,9 @@ class QdqRewriter:
             source = self.emit(relax.op.permute_dims(source, [0, 2, 3, 1]))
         shape = shape_of(call)
         out_shape = (shape[0], shape[2], shape[3], shape[1]) if nchw else shape
-        result = _mean_call(source, pool, [int(s) for s in call.attrs.strides], out_shape, data.zero_point, requantization)
+        result = _mean_call(
+            source, pool, [int(s) for s in call.attrs.strides], out_shape, data.zero_point, requantization
+        )
         return relax.op.permute_dims(self.emit(result), [0, 3, 1, 2]) if nchw else result
 
     def _mean(self, root: Root, call: relax.Call, data: Quantized) -> relax.Expr | None:
@@ -395,7 +397,7 @@ class QdqRewriter:
         multiplier, shift = numerics.quantize_multiplier(data.scale / root.scale)
         codes = operators.identity_codes() - data.zero_point
         scaled = numerics.MULTIPLY[self.rounding](codes, multiplier, shift) + root.zero_point
-        return np.clip(scaled, root.clamp_min, root.clamp_max)
+        return np.asarray(np.clip(scaled, root.clamp_min, root.clamp_max))
 
     def _clamped(self, call: relax.Expr, root: Root) -> relax.Expr:
         if (root.clamp_min, root.clamp_max) == (numerics.INT8_MIN, numerics.INT8_MAX):
@@ -480,16 +482,16 @@ def _tflm_mean(requantization: Requantization, count: int) -> Requantization:
     )
 
 
-def _activation_bounds(call: relax.Call) -> tuple[float, float | None] | None:
+def activation_bounds(call: relax.Call) -> tuple[float, float | None] | None:
+    """``(low, high)`` of a relu or clip (high None: no upper bound), or None when they are no constants."""
     name = dialect.name_of(call)
     if name == "relax.nn.relu":
         return 0.0, None
     if name == "relax.nn.relu6":
         return 0.0, 6.0
     bounds = [getattr(argument, "value", None) for argument in call.args[1:]]
-    if len(bounds) != 2 or not all(isinstance(bound, float | int) for bound in bounds):
-        return None
-    return float(bounds[0]), float(bounds[1])
+    numbers = [float(bound) for bound in bounds if isinstance(bound, float | int)]
+    return (numbers[0], numbers[1]) if len(numbers) == len(bounds) == 2 else None
 
 
 def integer_pool(view: Function, value: relax.Expr, reference: Numerics) -> relax.Call | None:
@@ -503,7 +505,7 @@ def integer_pool(view: Function, value: relax.Expr, reference: Numerics) -> rela
     low, high, inner = numerics.INT8_MIN, numerics.INT8_MAX, cast.args[0]
     clip = view.match(inner, "relax.clip")
     if clip is not None:
-        bounds = _activation_bounds(clip)
+        bounds = activation_bounds(clip)
         if bounds is None or bounds[1] is None:
             return None
         low, high, inner = max(low, int(bounds[0])), min(high, int(bounds[1])), clip.args[0]

@@ -63,9 +63,7 @@ class QnnRewriter:
             return expr, None
         return call.args[0], bias.reshape(-1)
 
-    def _linear(
-        self, call: relax.Call, bias: np.ndarray | None, requantization: Requantization
-    ) -> relax.Expr | None:
+    def _linear(self, call: relax.Call, bias: np.ndarray | None, requantization: Requantization) -> relax.Expr | None:
         attrs = dialect.attributes(call)
         data, weight = call.args[0], constant(self.view.value(call.args[1]))
         if weight is None or weight.dtype != np.int8 or dtype_of(data) != "int8":

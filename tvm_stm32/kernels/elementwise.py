@@ -109,9 +109,7 @@ def lower_pool(ctx: KernelContext, call: relax.Call, node: str, data: str, outpu
     _, out_h, out_w, _ = shape_of(call)
     (pool_h, pool_w), (stride_h, stride_w) = attrs["pool"], attrs["strides"]
     top, left, _, _ = attrs["padding"]
-    padded = bool(
-        top or left or (out_h - 1) * stride_h + pool_h > height or (out_w - 1) * stride_w + pool_w > width
-    )
+    padded = bool(top or left or (out_h - 1) * stride_h + pool_h > height or (out_w - 1) * stride_w + pool_w > width)
     source = ctx.render(
         "pool.c.j2",
         paren=paren,

@@ -221,9 +221,7 @@ def _lower_convolution(
             can_pack_lanes(weight[g * group_out : (g + 1) * group_out], bias[g * group_out : (g + 1) * group_out])
             for g in range(groups)
         )
-        weights = np.concatenate(
-            [pack_dsp(rows[g * group_out : (g + 1) * group_out], packed) for g in range(groups)]
-        )
+        weights = np.concatenate([pack_dsp(rows[g * group_out : (g + 1) * group_out], packed) for g in range(groups)])
         pixels, tile_bytes = 4, 4 * row_length * 2
     elif form == "mve":
         row_length = -(-depth // 16) * 16
@@ -234,10 +232,13 @@ def _lower_convolution(
         row_length, weights, pixels = depth, rows.reshape(-1), 2
         tile_bytes = pixels * row_length * 2
     total = geometry["batch"] * geometry["out_h"] * geometry["out_w"]
-    pointwise = (
-        (weight.shape[1], weight.shape[2], geometry["stride_h"], geometry["stride_w"], groups) == (1, 1, 1, 1, 1)
-        and not geometry["padded"]
-    )
+    pointwise = (weight.shape[1], weight.shape[2], geometry["stride_h"], geometry["stride_w"], groups) == (
+        1,
+        1,
+        1,
+        1,
+        1,
+    ) and not geometry["padded"]
     direct = form == "mve" and pointwise and row_length == depth
     source = ctx.render(
         "conv2d.c.j2",
@@ -327,7 +328,14 @@ def _lower_depthwise(
         f"depthwise_{weight.shape[1]}x{weight.shape[2]}_{weight.shape[0]}", source, headers=HEADERS[form]
     )
     names = add_constants(ctx, weights, stage, f"depthwise_{len(ctx.library.calls)}")
-    macs = geometry["batch"] * geometry["out_h"] * geometry["out_w"] * weight.shape[0] * weights.shape[0] * weights.shape[1]
+    macs = (
+        geometry["batch"]
+        * geometry["out_h"]
+        * geometry["out_w"]
+        * weight.shape[0]
+        * weights.shape[0]
+        * weights.shape[1]
+    )
     ctx.add_call(
         Call(
             "depthwise_conv2d",

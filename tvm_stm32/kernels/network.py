@@ -10,7 +10,7 @@ from tvm import IRModule, ir, relax
 from ..errors import UnsupportedOperatorError
 from ..graph import dialect
 from ..graph.lowering import lower_to_tir
-from ..graph.ssa import Function, constant, dtype_of, shape_of
+from ..graph.ssa import Function, constant, dtype_of
 from ..library import Argument, Call, Library
 from ..model import Model
 from ..target import Target
@@ -111,7 +111,10 @@ class _Builder:
             )
         output = self._unique(label)
         if name in _BINARY:
-            operands = ["" if constant(self.view.value(arg)) is not None else self._operand(arg, label) for arg in value.args]
+            operands = [
+                "" if constant(self.view.value(argument)) is not None else self._operand(argument, label)
+                for argument in value.args
+            ]
             self.ctx.tensor(output, variable)
             elementwise.lower_binary(self.ctx, value, label, operands, output)
         else:
@@ -144,9 +147,7 @@ class _Builder:
         ctype = CTYPES[dtype]
         text = self.ctx.render("copy.c.j2", ctype=ctype, count=count)
         kernel = self.ctx.kernel(f"copy_{dtype}_{count}", text, uses_float=dtype.startswith("float"))
-        self.ctx.add_call(
-            Call("copy", label, kernel.name, (source, tensor_argument(output, dtype)), inputs, (output,))
-        )
+        self.ctx.add_call(Call("copy", label, kernel.name, (source, tensor_argument(output, dtype)), inputs, (output,)))
 
     def _call_tir(self, variable: relax.Var, value: relax.Call, label: str) -> None:
         function_name = value.args[0].name_hint
@@ -167,9 +168,7 @@ class _Builder:
             array = constant(operand)
             if array is not None:
                 stem_name = f"{stem[:24]}_{len(self.library.calls)}_{len(arguments)}"
-                arguments.append(
-                    Argument("constant", self.ctx.constant(stem_name, _storable(array)), parameter.ctype)
-                )
+                arguments.append(Argument("constant", self.ctx.constant(stem_name, _storable(array)), parameter.ctype))
             else:
                 name = self.names[operand]
                 inputs.append(name)

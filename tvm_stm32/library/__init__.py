@@ -56,7 +56,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of a call: a tensor or constant by name, or the workspace; ``ctype`` is the pointer's element type."""
+    """An argument of a call: a tensor or constant by name, or the workspace; ``ctype`` is what it points to."""
 
     kind: ArgumentKind
     name: str

@@ -32,7 +32,7 @@ def lifetimes(library: Library) -> list[Buffer]:
     Inputs are in use from the start, outputs to the end; an input's memory serves other tensors after its last use.
     """
     last_step = len(library.calls)
-    first: dict[str, int] = {name: -1 for name in library.input_tensors}
+    first: dict[str, int] = dict.fromkeys(library.input_tensors, -1)
     last: dict[str, int] = dict(first)
     for step, call in enumerate(library.calls):
         for name in call.inputs:

@@ -13,7 +13,7 @@ import numpy as np
 from ..boards import HOST, Board, load_board
 from ..errors import Error
 from ..model import Quantization, TensorInfo
-from .emulator import RunResult
+from .emulator import CountMethod, RunResult
 from .image import image_sizes
 from .inference import run_samples
 from .samples import Samples, read_samples, unpack
@@ -49,7 +49,7 @@ def evaluate(
     input_infos = [_tensor_info(entry) for entry in facts["inputs"]]
     output_infos = [_tensor_info(entry) for entry in facts["outputs"]]
     samples = read_samples(inputs, input_infos)
-    count = "none" if board.is_host else "auto"
+    count: CountMethod = "none" if board.is_host else "auto"
     results, run = run_samples(image, board, samples.packed, timeout_s=time_limit, count=count, cache_dir=image.parent)
     lines = [f"{facts['network']} ({facts['model']['file']}) on {_where(board)}: {len(results)} samples", ""]
     passed = True

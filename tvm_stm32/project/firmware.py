@@ -154,8 +154,9 @@ def _link(compiler: Path, objects: list[Path], board: Board, image: Path) -> Non
     else:
         script = objects[0].parent / "image.ld"
         script.write_text(linker_script(board), encoding="utf-8")
-        command += ["-nostartfiles", "--specs=nano.specs", "-Wl,--gc-sections", f"-Wl,-Map={temporary_map}"]
-        command += [f"-Wl,-T,{script}", "-lm"]
+        command += ["-nostartfiles", "--specs=nano.specs", "-Wl,--gc-sections"]
+        # Not -Wl, which splits a path at its commas.
+        command += ["-T", script, "-Xlinker", f"-Map={temporary_map}", "-lm"]
     try:
         _run(command, f"{image.name} does not link")
         if not board.is_host:

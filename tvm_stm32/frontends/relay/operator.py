@@ -67,9 +67,9 @@ class Emitter:
 
     def hint(self, operator_name: str, span: str) -> str:
         """A variable's name: the first tensor name of the span, else operator and running number (``conv2d_3``)."""
-        name = re.sub(r"[^A-Za-z0-9]+", "_", span.split(";")[0]).strip("_")
+        name = span.split(";")[0].strip()
         if name:
-            return name if name[0].isalpha() else f"v_{name}"
+            return name
         stem = operator_name.rsplit(".", 1)[-1]
         number = self._counts.get(stem, 0)
         self._counts[stem] = number + 1

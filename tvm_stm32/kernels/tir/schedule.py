@@ -93,8 +93,9 @@ def _inline(plan: Plan, stage: Stage, outputs: list[Stage]) -> None:
         body = plan.get(consumer).body
         if not isinstance(body, tirx.BufferStore):
             return
-        reads += sum(load.source.same_as(buffer) for load in loads(body.value))
-        repeats = max(repeats, _extents(plan, consumer) / _extents(plan, stage))
+        found = [load for load in loads(body.value) if load.source.same_as(buffer)]
+        reads += len(found)
+        repeats = max([repeats, *(_repeats(plan, consumer, load, _extents(plan, stage)) for load in found)])
     nodes = list(_arithmetic(value))
     work = [node for node in nodes if not isinstance(node, ir.TensorLoad | ir.Constant | tirx.Cast | tirx.Select)]
     work = [node for node in work if intrinsic(node) != "if_then_else"]
@@ -103,6 +104,26 @@ def _inline(plan: Plan, stage: Stage, outputs: list[Stage]) -> None:
     if repeated and (costly or len(work) > _MAX_SHARED_NODES or (repeats > 4 and work)):
         return
     _attempt(plan.compute_inline, stage)
+
+
+def _repeats(plan: Plan, consumer: Stage, load: Any, extents: int) -> float:
+    """How often a stage reads the same element of one of its inputs, which has ``extents`` elements, with one load."""
+    axes = plan.get(consumer).iter_vars
+    absent = 1
+    for axis in axes:
+        mentions = [index for index in load.indices if uses(index, axis.var)]
+        if not mentions:
+            absent *= int(axis.dom.extent)
+        elif len(mentions) > 1 or not _is_shifted(mentions[0], axis.var):
+            return _extents(plan, consumer) / extents
+    return absent
+
+
+def _is_shifted(index: Any, variable: Any) -> bool:
+    """Whether an index is a variable plus or minus a constant."""
+    if isinstance(index, tirx.Add | tirx.Sub) and isinstance(index.b, tirx.IntImm):
+        index = index.a
+    return isinstance(index, ir.Var) and index.same_as(variable)
 
 
 def _attempt(step: Any, *arguments: Any) -> Any:
@@ -130,10 +151,36 @@ def _fuse(plan: Plan, output: Stage) -> Plan:
         plan, output_loops = tiled
         others = others[:-1]
     else:
-        output_loops = plan.get_loops(output)
+        output_loops = _reduced_axes_last(plan, others, output)
     for stage in reversed(others):
         plan = _pull(plan, stage, output_loops)
     return plan
+
+
+def _reduced_axes_last(plan: Plan, stages: list[Stage], output: Stage) -> list[Any]:
+    """Reorder the output's loops so that the axes its reductions run over are innermost; the loops.
+
+    A softmax over channels then needs one pixel's channels at a time, not the whole tensor.
+    """
+    loops = list(plan.get_loops(output))
+    block = plan.get(output)
+    if len(loops) != len(block.iter_vars) or not isinstance(block.body, tirx.BufferStore):
+        return loops
+    reduced = [plan.get(stage).body.buffer for stage in stages if _is_plain_reduction(plan, stage)]
+    results = [load for load in loads(block.body.value) if any(load.source.same_as(buffer) for buffer in reduced)]
+    inner = [
+        any(not any(uses(index, axis.var) for index in load.indices) for load in results) for axis in block.iter_vars
+    ]
+    order = [loop for loop, last in zip(loops, inner, strict=True) if not last]
+    order += [loop for loop, last in zip(loops, inner, strict=True) if last]
+    if inner != sorted(inner):
+        _attempt(plan.reorder, *order)
+        return list(plan.get_loops(output))
+    return loops
+
+
+def _is_plain_reduction(plan: Plan, stage: Stage) -> bool:
+    return _is_reduction(plan, stage) and isinstance(plan.get(stage).body, tirx.BufferStore)
 
 
 def _pull(plan: Plan, stage: Stage, loops: list[Any]) -> Plan:
