@@ -189,6 +189,26 @@ def test_operators_of_the_dialect_pass_through() -> None:
     assert _operators(main) == ["relax.call_tir", "q.relu", "relax.call_tir"]
 
 
+def test_other_functions_of_the_module_pass_through() -> None:
+    builder = relax.BlockBuilder()
+    x, y = (relax.Var(name, relax.TensorType((2, 3), "float32")) for name in "xy")
+    with builder.function("external", [x], attrs={"Codegen": "example"}):
+        with builder.dataflow():
+            output = builder.emit_output(relax.op.exp(x))
+        builder.emit_func_output(output)
+    external = builder.finalize()
+    (variable,) = external.get_global_vars()
+    builder = relax.BlockBuilder(external)
+    with builder.function("main", [y]):
+        with builder.dataflow():
+            inner = builder.emit(relax.Call(variable, [relax.op.nn.relu(y)]))
+            output = builder.emit_output(relax.op.tanh(inner))
+        builder.emit_func_output(output)
+    lowered = lower_to_tir(builder.finalize())
+    assert _operators(lowered["main"]) == ["relax.call_tir", "", "relax.call_tir"]
+    assert _operators(lowered["external"]) == ["relax.exp"]
+
+
 def test_reshapes_stay_visible_and_bindings_keep_their_names() -> None:
     builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType((1, 2, 3), "float32"))

@@ -15,6 +15,7 @@ from tvm.relax.frontend.onnx import onnx_frontend as importer
 from ..errors import ModelError, UnsupportedOperatorError
 from ..model import Model, Quantization, TensorInfo
 from . import provenance
+from .binding import bind
 
 _QUANTIZE, _DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 
@@ -50,8 +51,10 @@ class _NamingImporter(importer.ONNXGraphImporter):  # type: ignore[misc]  # TVM 
             raise UnsupportedOperatorError(
                 f"operator {op_name} of node '{name}' cannot be imported", why=_last_line(error)
             ) from error
-        if isinstance(result, relax.Var) and isinstance(result.ty, relax.TensorType) and attrs["tvm_custom"]["name"]:
-            return self.bb.emit(result, name_hint=name)
+        if isinstance(result, relax.Call):
+            result = self.bb.normalize(result)
+        if isinstance(result, relax.Var | relax.Call) and isinstance(result.ty, relax.TensorType):
+            return bind(self.bb, result, name)
         return result
 
 

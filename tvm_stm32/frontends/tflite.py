@@ -15,6 +15,7 @@ from tvm.relax.frontend.tflite import tflite_frontend as importer
 from ..errors import ModelError, UnsupportedOperatorError
 from ..model import Model, Quantization, TensorInfo
 from . import provenance
+from .binding import bind
 
 _DTYPES = {
     tflite.TensorType.FLOAT32: "float32",
@@ -58,7 +59,7 @@ class _NamingConverter(importer.OperatorConverter):  # type: ignore[misc]  # TVM
                 result = self.bb.normalize(result)
                 if len(outputs) == 1:
                     if isinstance(result, tvm.relax.Call):
-                        result = self.bb.emit(result, name_hint=name)
+                        result = bind(self.bb, result, name)
                     self.exp_tab.set_expr(name, result)
                 else:
                     for position, tensor in enumerate(outputs):

@@ -9,7 +9,7 @@ from tvm import IRModule, relax
 
 from ..model import Model
 from .legalize_qnn import legalize_qnn
-from .naming import adopt_names
+from .naming import adopt_names, is_made_up
 from .peephole import Peephole
 from .qdq import Emit, QdqRewriter, integer_pool
 from .qnn import QnnRewriter
@@ -70,6 +70,13 @@ def _apply(function: relax.Function, make: Callable[[Function, Emit], _Rewriter]
             bindings.append(binding)
             continue
         value = normalized(value) if isinstance(value, relax.Call) else value
+        name = getattr(rewriter, "label", "")
+        if isinstance(value, relax.Call) and name and not is_made_up(name) and name != binding.var.name:
+            # An alias: what it stands for keeps the better name.
+            renamed = relax.DataflowVar(name, value.ty)
+            bindings.append(relax.VarBinding(renamed, value))
+            view.definitions[renamed] = value
+            value = renamed
         view.definitions[binding.var] = value
         bindings.append(relax.VarBinding(binding.var, value))
     return rebuilt(function, bindings)

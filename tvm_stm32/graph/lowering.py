@@ -44,7 +44,8 @@ def lower_to_tir(module: ir.IRModule) -> ir.IRModule:
     last operator. Shapes must be static, element types integers, bool or float32. Raises
     :class:`UnsupportedOperatorError` naming operator and variable.
     """
-    module = relax.transform.DecomposeOpsForInference("main")(module)
+    others = {var: function for var, function in module.functions.items() if var.name_hint != "main"}
+    module = relax.transform.DecomposeOpsForInference("main")(ir.IRModule({"main": module["main"]}))
     module = _legalize(_simplify(module))
     if _has_constant_calls(module["main"]):
         module = _simplify(relax.transform.FoldConstant()(module))
@@ -52,13 +53,14 @@ def lower_to_tir(module: ir.IRModule) -> ir.IRModule:
         [relax.transform.DeadCodeElimination(["main"]), relax.transform.AnnotateTIROpPattern()]
     )(module)
     fused = relax.transform.FuseOps()(module)
-    fused = _rebuild(fused, names=_SourceNames(module["main"], fused).names)
+    fused = _rebuild(fused, names=_source_names(module["main"], fused))
     passes = [
         relax.transform.FuseTIR(),
         relax.transform.CanonicalizeBindings(),
         relax.transform.DeadCodeElimination(["main"]),
     ]
-    return tvm.transform.Sequential(passes)(fused)
+    lowered = tvm.transform.Sequential(passes)(fused)
+    return ir.IRModule({**dict(lowered.functions.items()), **others})
 
 
 def _bindings(function: relax.Function) -> Iterator[relax.VarBinding]:
@@ -307,71 +309,65 @@ def _has_constant_calls(function: relax.Function) -> bool:
     return False
 
 
-class _SourceNames:
-    """Names of fused groups: FuseOps numbers its variables, users look for the operator that a group ends with.
+def _source_names(before: relax.Function, after: ir.IRModule) -> dict[relax.Var, str]:
+    """Names for the variables of a fused ``main``: FuseOps numbers them, users know the operator a group ends with.
 
     Walks the fused module and the one before in lockstep, from the outputs to the inputs: a fused call's arguments
     stand for the variables that the inner function's parameters stand for.
     """
-
-    def __init__(self, before: relax.Function, after: ir.IRModule) -> None:
-        self.names: dict[relax.Var, str] = {}
-        self._old = {binding.var: binding.value for binding in _bindings(before)}
-        self._module = after
-        self._new = {binding.var: binding.value for binding in _bindings(after["main"])}
-        self._done: set[tuple[relax.Var, int]] = set()
-        self._pair(after["main"].body.body, before.body.body)
-
-    def _pair(self, new: relax.Expr, old: relax.Expr) -> None:
-        """Both expressions compute the same."""
-        if isinstance(new, relax.Tuple) and isinstance(old, relax.Tuple):
-            for left, right in zip(new.fields, old.fields, strict=True):
-                self._pair(left, right)
-        if not isinstance(new, relax.Var) or not isinstance(old, relax.Var) or new not in self._new:
-            return
-        if (new, -1) in self._done:
-            return
-        self._done.add((new, -1))
-        self.names[new] = old.name
-        value = self._new[new]
-        if isinstance(value, relax.TupleGetItem) and isinstance(value.tuple_value, relax.Var):
-            self._descend(value.tuple_value, value.index, old)
+    functions = dict(after.functions.items())
+    old = {binding.var: binding.value for binding in _bindings(before)}
+    new = {binding.var: binding.value for binding in _bindings(after["main"])}
+    names: dict[relax.Var, str] = {}
+    pairs = [(after["main"].body.body, before.body.body)]  # expressions that compute the same
+    while pairs:
+        left, right = pairs.pop()
+        if isinstance(left, relax.Tuple) and isinstance(right, relax.Tuple):
+            pairs.extend(zip(left.fields, right.fields, strict=True))
+        if not isinstance(left, relax.Var) or not isinstance(right, relax.Var) or left in names or left not in new:
+            continue
+        names[left] = right.name
+        value, source = new[left], old.get(right)
+        index = None
+        if isinstance(value, relax.TupleGetItem):
+            index, value = value.index, new.get(value.tuple_value)
+        function = functions.get(value.op) if isinstance(value, relax.Call) else None
+        if isinstance(function, relax.Function):
+            pairs.extend(_argument_pairs(function, list(value.args), index, right, old))
         else:
-            self._descend(new, None, old)
+            if index is not None and isinstance(source, relax.TupleGetItem):
+                source = old.get(source.tuple_value)
+            pairs.extend(zip(_parts(value), _parts(source), strict=False))
+    return names
 
-    def _descend(self, new: relax.Var, index: int | None, old: relax.Var) -> None:
-        """Pair what output ``index`` of ``new``'s value is computed from."""
-        value = self._new.get(new)
-        if (new, index or 0) in self._done and index is not None:
-            return
-        self._done.add((new, index or 0))
-        if isinstance(value, relax.Call) and isinstance(value.op, relax.GlobalVar):
-            function = self._module[value.op]
-            if isinstance(function, relax.Function) and function.attrs and "Primitive" in function.attrs:
-                inner = {binding.var: binding.value for binding in _bindings(function)}
-                outer = dict(zip(function.params, value.args, strict=True))
-                result = function.body.body
-                result = inner.get(result, result) if index is not None else result
-                self._inside(result.fields[index] if index is not None else result, old, inner, outer)
-                return
-        definition = self._old.get(old)
-        if index is not None and isinstance(definition, relax.TupleGetItem):
-            definition = self._old.get(definition.tuple_value)
-        for left, right in zip(_parts(value), _parts(definition), strict=False):
-            self._pair(left, right)
 
-    def _inside(
-        self,
-        new: relax.Expr,
-        old: relax.Expr,
-        inner: dict[relax.Var, relax.Expr],
-        outer: dict[relax.Var, relax.Expr],
-    ) -> None:
-        if isinstance(new, relax.Var) and new in outer:
-            self._pair(outer[new], old)
-        elif isinstance(new, relax.Var) and isinstance(old, relax.Var) and new in inner and (new, -2) not in self._done:
-            for left, right in zip(_parts(inner[new]), _parts(self._old.get(old)), strict=False):
-                self._inside(left, right, inner, outer)
+def _argument_pairs(
+    group: relax.Function,
+    arguments: list[relax.Expr],
+    index: int | None,
+    result: relax.Var,
+    old: dict[relax.Var, relax.Expr],
+) -> list[tuple[relax.Expr, relax.Expr]]:
+    """Arguments of a fused call paired with variables of the unfused function; output ``index`` is ``result``."""
+    inner = {binding.var: binding.value for binding in _bindings(group)}
+    outer = dict(zip(group.params, arguments, strict=True))
+    output = group.body.body
+    if index is not None:
+        output = inner.get(output, output)
+        output = output.fields[index] if isinstance(output, relax.Tuple) else output
+    pairs = []
+    seen: set[relax.Var] = set()
+    stack = [(output, result)]
+    while stack:
+        left, right = stack.pop()
+        if not isinstance(left, relax.Var) or left in seen:
+            continue
+        seen.add(left)
+        if left in outer:
+            pairs.append((outer[left], right))
+        elif left in inner and isinstance(right, relax.Var):
+            stack.extend(zip(_parts(inner[left]), _parts(old.get(right)), strict=False))
+    return pairs
 
 
 def _parts(value: relax.Expr | None) -> list[relax.Expr]:

@@ -71,14 +71,21 @@ class QdqRewriter:
         self.reference = reference
         self.rounding = "tflm" if reference == "tflm" else "even"
         self.emit = emit
+        self.label = ""
 
     def rewrite(self, value: relax.Expr) -> relax.Expr | None:
-        """The integer call that replaces a binding's value, or None to leave it."""
+        """The integer call that replaces a binding's value, or None to leave it.
+
+        ``label`` is then the name of the operator between dequantize and quantize, "" when it has none.
+        """
+        self.label = ""
         if dialect.name_of(value) not in ("relax.quantize", "qnn.quantize") or dtype_of(value) != "int8":
             return None
         root = self._root(value)
         if root is None:
             return None
+        if isinstance(root.body, relax.Var):
+            self.label = root.body.name
         for pattern in (self._convolution, self._dense, self._binary, self._softmax, self._pool, self._movement):
             found = pattern(root)
             if found is not None:
@@ -156,6 +163,7 @@ class QdqRewriter:
         call = self.view.match(linear, "relax.nn.conv2d")
         if call is None:
             return None
+        self.label = linear.name
         data = self._dequantized(call.args[0])
         weight = quantized_constant(self.view, call.args[1])
         if data is None or weight is None or data.dtype != "int8" or weight.values.dtype != np.int8:
@@ -203,6 +211,7 @@ class QdqRewriter:
         call = self.view.match(linear, "relax.matmul")
         if call is None:
             return None
+        self.label = linear.name
         data = self._dequantized(call.args[0])
         weight = quantized_constant(self.view, call.args[1])
         if data is None or weight is None or data.dtype != "int8" or weight.values.dtype != np.int8:

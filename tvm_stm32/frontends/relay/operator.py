@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -11,6 +10,7 @@ from tvm import relax
 from ...errors import ModelError, UnsupportedOperatorError
 from ...graph import dialect
 from ...model import Quantization
+from ..binding import bind
 from .attributes import Attributes
 from .source import Source
 from .values import MAX_ELEMENTS, Constant, Tensor, Value, describe, elements
@@ -170,7 +170,7 @@ class Application:
 
     def emit_any(self, expr: relax.Expr) -> Tensor | tuple[Tensor, ...]:
         """Add ``expr``; a tuple result comes back as the tuple of its fields."""
-        variable = self.emitter.builder.emit(expr, name_hint=self.emitter.hint(self.name, self.span))
+        variable = bind(self.emitter.builder, expr, self.emitter.hint(self.name, self.span))
         type_ = variable.ty
         if isinstance(type_, relax.TupleType):
             return tuple(self.emit(relax.TupleGetItem(variable, index)) for index in range(len(type_.fields)))
