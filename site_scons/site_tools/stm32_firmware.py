@@ -1,118 +1,263 @@
 """SCons tool ``stm32_firmware``: link an image for a board, and run it.
 
     env = Environment(tools=["default", "stm32_model", "stm32_firmware"])
+    network = env.TvmModel("build/net/kws", "models/kws.tflite", BOARD="stm32f405")
     image = env.Firmware("build/app.elf", ["main.c", network], BOARD="stm32f405")
 
 ``Firmware(target, sources, BOARD=...)`` compiles the sources (and the runtime with its start-up code) for the board,
-makes a linker script from its memories, links, and checks the result. ``LINKER_SCRIPT`` takes one of your own. Objects
-go to ``<target>.obj``. ``HostProgram(target, sources)`` is the same for this computer.
-``RunFirmware(name, image, BOARD=..., REPORT=...)`` adds an alias that runs the image on the board's emulator.
+makes a linker script from its memories, links, checks the result and only then gives it its name. Objects go to
+``<target>.obj``, the map beside the image. Keywords: ``RUNTIME`` (of ``TvmRuntime``; made at ``<target>.runtime``
+otherwise), ``LINKER_SCRIPT`` and ``STARTUP`` (of your own). ``map`` and ``linker_script`` of the result are nodes.
 
-The environment's CCFLAGS, CFLAGS, CPPDEFINES and CPPPATH are honoured; FIRMWARE_OPTIMIZE (default -O2) is the level.
+``HostProgram(target, sources)`` is the same for this computer. ``RunFirmware(name, image, BOARD=..., REPORT=...)`` adds
+an alias that runs the image on the board's emulator; ``REFERENCE`` (a host program), ``INPUTS`` (.npz), ``FLAGS``.
+
+The environment is cloned, never changed; its CC (an Arm compiler: kept; a compiler for this computer: replaced for
+images), CCFLAGS, CFLAGS, CPPDEFINES, CPPPATH, LINKFLAGS, LIBS, ENV and print strings are honoured. Variables:
+FIRMWARE_OPTIMIZE (before CCFLAGS, default -O2); TVMSTM32LDCOM, TVMSTM32CHECKCOM, TVMSTM32RUNCOM and the same with STR.
 """
 
 from __future__ import annotations
 
 import os
+import sys
+from dataclasses import replace
+from pathlib import Path
 
+from SCons.Errors import BuildError
+from SCons.Node import NodeList
 from SCons.Script import Action
-from stm32_model import board_dependency
-
+from SCons.Util import CLVar, is_String
+from stm32_model import BoardUse, Network, builder_method, content, identity, place
 from tvm_stm32.boards import load_board
-from tvm_stm32.project.firmware import WARNING_FLAGS
-from tvm_stm32.toolchain import find_gcc, find_host_cc
+from tvm_stm32.errors import Error, ToolchainError
+from tvm_stm32.resources import resource_dir
+from tvm_stm32.target import Target
+from tvm_stm32.toolchain import GCC_VARIABLE, find_gcc, find_host_cc
 
-_SECTIONS = ["-ffunction-sections", "-fdata-sections"]
 _PORT = ("port/port_common.c", "port/port_startup.c", "port/port_semihosting.c", "port/port_system.c")
 _HOST_PORT = ("port/port_common.c", "port/port_host.c")
+_ASSEMBLY = (".s", ".S", ".sx", ".asm")
+_CPLUSPLUS = (".cc", ".cpp", ".cxx", ".c++", ".C")
+_COMPILED = (".c", *_CPLUSPLUS, *_ASSEMBLY)
+# Code that decides what a linker script and a checked image are.
+_LINKER_CODE = ("project/linker.py", "boards.py", "target.py")
+_CHECK_CODE = ("project/image.py", "boards.py")
 
 
-def _derive(env, compiler, target):
-    """A clone that compiles with ``compiler`` into objects beside ``target``; the compiler is named without its path."""
-    derived = env.Clone()
-    derived["ENV"] = dict(env["ENV"])
-    derived.PrependENVPath("PATH", str(compiler.parent))
-    derived.Replace(CC=compiler.name, LINK="$CC", PROGSUFFIX="", OBJPREFIX="", OBJSUFFIX=".o")
-    derived["_OBJECTS"] = str(target) + ".obj"
-    derived.Append(CPPDEFINES=["AI_USE_SECTIONS"], CCFLAGS=["$FIRMWARE_OPTIMIZE", "-g", *_SECTIONS, *WARNING_FLAGS])
-    derived.Append(CFLAGS=["-std=c99"])
+class Image(NodeList):
+    """An image; ``map`` and ``linker_script`` are nodes of its by-products."""
+
+    map = None
+    linker_script = None
+
+
+def _derive(env, overrides):
+    """A clone whose flags are lists of words, with an ENV of its own."""
+    derived = env.Clone(**overrides)
+    if "CCCOM" not in derived or "LINKCOM" not in derived:
+        raise Error(
+            "the environment has no C compiler and linker tools", hint='Environment(tools=["gcc", "gnulink", ...])'
+        )
+    # A string would become one word of a list when something is appended to it.
+    for name in ("CCFLAGS", "CFLAGS", "LINKFLAGS", "ASFLAGS"):
+        derived[name] = CLVar(derived.get(name, ""))
+    for name, separator in (("CPPPATH", os.pathsep), ("LIBS", None)):
+        value = derived.get(name, [])
+        derived[name] = value.split(separator) if is_String(value) else env.Flatten([value])
+    derived["ENV"] = dict(derived["ENV"])
+    derived.Replace(PROGPREFIX="", PROGSUFFIX="", OBJPREFIX="", OBJSUFFIX=".o")
     return derived
 
 
-def _objects(env, sources, **overrides):
-    """Object nodes of C sources; anything else (objects, libraries) passes through."""
+def _use_compiler(env, kept, find):
+    """Make the environment compile with its own CC when ``kept(words)``, else with what ``find()`` finds.
+
+    The compiler is named without its folder, which goes to ENV's PATH. A missing one is an error of the first compile,
+    not of reading SConscripts: cleaning, help and other targets do without.
+    """
+    words = [str(word) for word in env.subst_list("$CC")[0]]
+    if not words or not kept(words):
+        try:
+            path = find()
+        except ToolchainError as error:
+            env["CCCOM"] = env["CXXCOM"] = env["LINKCOM"] = _failure(str(error))
+            return
+        if env.WhereIs(path.name) != str(path):
+            env.PrependENVPath("PATH", str(path.parent))
+        env.Replace(CC=path.name, CXX=path.name.replace("gcc", "g++"))
+    env.Replace(LINK="$CC", AS="$CC")
+
+
+def _failure(message):
+    def fail(target, source, env):  # noqa: ARG001
+        raise BuildError(node=target, errstr=message, status=1, exitstatus=2)
+
+    return Action(fail, cmdstr=None)
+
+
+def _find_cross_compiler(env):
+    in_path = None if os.environ.get(GCC_VARIABLE) else env.WhereIs("arm-none-eabi-gcc")
+    return Path(in_path) if in_path else find_gcc()
+
+
+def _add_flags(env, sources, runtime, machine, sections):
+    """Ours before the user's, so that those win; the machine's last, since nothing else fits the board."""
+    # Debug information names sources from the top folder, wherever that is: objects are the same in every checkout.
+    places = ["$(", f"-fdebug-prefix-map={env.Dir('#').get_abspath()}=.", "$)"]
+    env["CCFLAGS"] = CLVar(["$FIRMWARE_OPTIMIZE", "-g", *places, *sections, *env["CCFLAGS"], *machine])
+    env["ASFLAGS"] = CLVar([*env["ASFLAGS"], *machine, "-c"])
+    env["LINKFLAGS"] = CLVar([*env["LINKFLAGS"], *machine])
+    env.Append(CPPDEFINES=["AI_USE_SECTIONS"])
+    networks = [item.include for item in _items(sources) if isinstance(item, Network)]
+    env["CPPPATH"] = [*env["CPPPATH"], *networks, *runtime.include]
+    env["LIBS"] = [*env["LIBS"], "m"]
+
+
+def _items(sources):
+    """Sources one by one, networks still whole."""
+    if isinstance(sources, (list, tuple)):
+        for item in sources:
+            yield from _items(item)
+    else:
+        yield sources
+
+
+def _objects(env, folder, sources, **overrides):
+    """Object nodes of sources, in ``folder``; anything else (objects, libraries) passes through."""
     nodes, taken = [], set()
     for node in env.arg2nodes(env.Flatten(sources), env.fs.Entry):
-        if not str(node).endswith(".c"):
+        stem, suffix = os.path.splitext(node.name)
+        if suffix not in _COMPILED:
             nodes.append(node)
             continue
-        stem, number = os.path.splitext(os.path.basename(str(node)))[0], 2
-        name = stem
+        if suffix in _ASSEMBLY and "ASCOM" not in env:
+            assembler = env["AS"]
+            env.Tool("as")
+            env["AS"] = assembler
+        name, number = stem, 2
         while name in taken:
             name, number = f"{stem}_{number}", number + 1
         taken.add(name)
-        nodes += env.Object(os.path.join(env["_OBJECTS"], name), node, **overrides)
+        nodes += env.Object(folder.File(f"{name}.o"), node, **overrides)
     return nodes
 
 
-def firmware(env, target, source, BOARD, RUNTIME=None, LINKER_SCRIPT=None, STARTUP=None):
+def _link_with(env, sources):
+    names = [node.name for node in env.arg2nodes(env.Flatten(sources), env.fs.Entry)]
+    env["LINK"] = "$CXX" if any(name.endswith(_CPLUSPLUS) for name in names) else "$CC"
+
+
+def _machine_flags(board):
+    """Compiler flags of a board. Its schema is checked by the commands; here that would cost most of a null build."""
+    try:
+        import yaml
+
+        with open(board.path, encoding="utf-8") as stream:
+            data = yaml.safe_load(stream)
+        return replace(Target.for_cpu(data["cpu"]), **data.get("features", {})).compile_flags
+    except Exception:
+        # Whatever is odd about the file, this says what.
+        return load_board(board.path).target.compile_flags
+
+
+@builder_method
+def firmware(env, target, source, BOARD=None, RUNTIME=None, LINKER_SCRIPT=None, STARTUP=None, **overrides):
     """The ``Firmware`` method."""
-    board = load_board(str(env.File(BOARD)) if BOARD.endswith((".yaml", ".yml")) else BOARD)
-    derived = _derive(env, find_gcc(), target)
-    derived.Append(CCFLAGS=board.target.compile_flags, LINKFLAGS=board.target.compile_flags)
-    runtime = RUNTIME or derived.TvmRuntime(str(target) + ".runtime")
-    includes = sorted({os.path.dirname(str(node)) for name, node in runtime.files.items() if name.endswith(".h")})
-    derived.Append(CPPPATH=["#" + path if not os.path.isabs(path) else path for path in includes])
-    script = LINKER_SCRIPT
-    if script is None:
-        script = derived.Command(
-            str(target) + ".ld",
-            board_dependency(env, BOARD),
-            Action("$TVMSTM32 linker-script --board $FIRMWARE_BOARD -o $TARGET", "$TVMSTM32COMSTR"),
-            FIRMWARE_BOARD=BOARD,
-        )
-    script = derived.arg2nodes(script, derived.fs.File)[0]
-    port = [node for name, node in runtime.files.items() if name in _PORT]
-    if STARTUP is not None:
-        port = [node for node in port if not str(node).endswith("port_startup.c")] + derived.arg2nodes(STARTUP)
-    objects = _objects(derived, [source])
+    folder, name = place(env, env.Flatten([target])[0])
+    if not BOARD or str(BOARD) == "host":
+        raise Error(f"Firmware: '{name}' needs a BOARD", hint="HostProgram makes programs for this computer")
+    board = BoardUse(env, BOARD)
+    derived = _derive(env, overrides)
+    derived["TVMSTM32BOARD"] = board.argument
+    _use_compiler(derived, lambda words: "arm" in " ".join(words), lambda: _find_cross_compiler(derived))
+    runtime = RUNTIME or derived.TvmRuntime(folder.Dir(f"{name}.runtime"))
+    sections = ["-ffunction-sections", "-fdata-sections"]
+    _add_flags(derived, source, runtime, _machine_flags(board), sections)
+    _link_with(derived, source)
+    script = _linker_script(derived, folder.File(f"{name}.ld"), board) if LINKER_SCRIPT is None else LINKER_SCRIPT
+    script = derived.arg2nodes(env.Flatten([script]), derived.fs.File)[0]
+    derived["TVMSTM32SCRIPT"] = script
+    specs = [] if any("--specs=" in str(flag) for flag in derived["LINKFLAGS"]) else ["--specs=nano.specs"]
+    derived["LINKFLAGS"] += ["-nostartfiles", *specs, "-Wl,--gc-sections", "$(", "-Wl,-Map=${TARGETS[1]}"]
+    derived["LINKFLAGS"] += ["-T$TVMSTM32SCRIPT", "$)"]
+    startup = derived.arg2nodes(env.Flatten([STARTUP]), derived.fs.File) if STARTUP is not None else []
+    port = [runtime.files[key] for key in _PORT if not (startup and key.endswith("startup.c"))]
+    objects = folder.Dir(f"{name}.obj")
+    inputs = _objects(derived, objects, source)
     # The runtime does nothing per element: for size.
-    objects += _objects(derived, [*runtime, *port], FIRMWARE_OPTIMIZE="-Os")
-    derived.Append(
-        LINKFLAGS=["-nostartfiles", "--specs=nano.specs", "-Wl,--gc-sections", "-Wl,-Map=${TARGET.base}.map"],
-        LIBS=["m"],
-    )
-    derived.Append(LINKFLAGS=["-T" + str(script)])
-    image = derived.Program(target, objects)
-    derived.SideEffect(os.path.splitext(str(target))[0] + ".map", image)
-    derived.Clean(image, os.path.splitext(str(target))[0] + ".map")
-    derived.Depends(image, [script, board_dependency(env, BOARD)])
-    derived.AddPostAction(
-        image, Action(f"$TVMSTM32 check-image $TARGET --board {BOARD}", "$TVMSTM32COMSTR")
-    )
+    inputs += _objects(derived, objects.Dir("runtime"), [*runtime, *port, *startup], FIRMWARE_OPTIMIZE="-Os")
+    map_file = folder.File(os.path.splitext(name)[0] + ".map")
+    linked = derived.Program([objects.File("linked.elf"), map_file], inputs)
+    derived.Depends(linked, script)
+    image = Image(_checked(derived, folder.File(name), linked[0], board))
+    image.map = map_file
+    image.linker_script = script
+    derived.Clean(image, objects)
     return image
 
 
-def host_program(env, target, source, RUNTIME=None):
+def _linker_script(env, target, board):
+    node = env.Command(
+        target, [], Action("$TVMSTM32LDCOM", "$TVMSTM32LDCOMSTR"), IMPLICIT_COMMAND_DEPENDENCIES=0
+    )
+    template = env.File(os.path.join(resource_dir("runtime"), "port", "image.ld.in"))
+    env.Depends(node, [board.node, template, identity(linker=content(*_LINKER_CODE))])
+    return node
+
+
+def _checked(env, target, linked, board):
+    """The image under its own name: a copy made after the check, so a bad one never bears that name.
+
+    SCons keeps what it knew of a target when a build of it fails. An image linked under its own name and then found bad
+    would be taken for good as soon as the sources are what they were before.
+    """
+    node = env.Command(
+        target,
+        linked,
+        [Action("$TVMSTM32CHECKCOM", "$TVMSTM32CHECKCOMSTR"), Action("$TVMSTM32KEEPCOM", cmdstr=None)],
+        IMPLICIT_COMMAND_DEPENDENCIES=0,
+    )
+    env.Depends(node, [board.node, identity(check=content(*_CHECK_CODE))])
+    return node
+
+
+@builder_method
+def host_program(env, target, source, RUNTIME=None, **overrides):
     """The ``HostProgram`` method."""
-    derived = _derive(env, find_host_cc(), target)
-    runtime = RUNTIME or derived.TvmRuntime(str(target) + ".runtime")
-    includes = sorted({os.path.dirname(str(node)) for name, node in runtime.files.items() if name.endswith(".h")})
-    derived.Append(CPPPATH=["#" + path if not os.path.isabs(path) else path for path in includes], LIBS=["m"])
-    port = [node for name, node in runtime.files.items() if name in _HOST_PORT]
-    return derived.Program(target, _objects(derived, [source, *runtime, *port]))
+    folder, name = place(env, env.Flatten([target])[0])
+    derived = _derive(env, overrides)
+    _use_compiler(
+        derived, lambda words: "arm-none" not in " ".join(words) and derived.WhereIs(words[0]), find_host_cc
+    )
+    runtime = RUNTIME or derived.TvmRuntime(folder.Dir(f"{name}.runtime"))
+    _add_flags(derived, source, runtime, [], [])
+    _link_with(derived, source)
+    port = [runtime.files[key] for key in _HOST_PORT]
+    objects = folder.Dir(f"{name}.obj")
+    inputs = _objects(derived, objects, source) + _objects(derived, objects.Dir("runtime"), [*runtime, *port])
+    program = derived.Program(folder.File(name), inputs)
+    derived.Clean(program, objects)
+    return program
 
 
-def run_firmware(env, alias, image, BOARD, REPORT, REFERENCE=None, INPUTS=None, FLAGS=()):
+@builder_method
+def run_firmware(env, alias, image, BOARD=None, REPORT=None, REFERENCE=None, INPUTS=None, FLAGS=(), **overrides):
     """The ``RunFirmware`` method."""
-    sources = [image, REPORT]
-    command = ["$TVMSTM32", "run-image", "${SOURCES[0]}", "--report", "${SOURCES[1]}", "--board", BOARD]
+    if not BOARD or not REPORT:
+        raise Error(f"RunFirmware: '{alias}' needs BOARD and REPORT", hint="REPORT=network.report")
+    board = BoardUse(env, BOARD)
+    sources = env.arg2nodes(env.Flatten([image, REPORT]), env.fs.File)
+    flags = []
     for option, node in (("--reference", REFERENCE), ("--inputs", INPUTS)):
-        if node is not None:
-            command += [option, f"${{SOURCES[{len(env.Flatten(sources))}]}}"]
-            sources.append(node)
-    node = env.Alias(alias, env.Flatten(sources), Action(" ".join([*command, *FLAGS]), "$TVMSTM32COMSTR"))
-    env.AlwaysBuild(node)
+        if node:
+            flags += [option, f"${{SOURCES[{len(sources)}]}}"]
+            sources += env.arg2nodes(env.Flatten([node]), env.fs.File)
+    derived = env.Clone(TVMSTM32BOARD=board.argument, _TVMSTM32RUNFLAGS=[*flags, *FLAGS], **overrides)
+    node = derived.Alias(alias, sources, Action("$TVMSTM32RUNCOM", "$TVMSTM32RUNCOMSTR"))
+    derived.AlwaysBuild(node)
+    # The run leaves its instruction counter beside the image.
+    derived.Clean(sources[0], derived.Glob(f"#{sources[0].dir.path}/icount-*"))
     return node
 
 
@@ -120,12 +265,25 @@ def generate(env):
     """Add the builders to an environment."""
     if "TVMSTM32" not in env:
         env.Tool("stm32_model")
-    env.SetDefault(FIRMWARE_OPTIMIZE="-O2")
+    if sys.platform == "win32":
+        keep = "copy /y /b $SOURCE ${TARGET}.part >nul && move /y ${TARGET}.part $TARGET >nul"
+    else:
+        keep = "cp $SOURCE ${TARGET}.part && mv ${TARGET}.part $TARGET"
+    env.SetDefault(
+        FIRMWARE_OPTIMIZE="-O2",
+        TVMSTM32LDCOM="$TVMSTM32 linker-script $( --board $TVMSTM32BOARD -o $TARGET $)",
+        TVMSTM32LDCOMSTR="",
+        TVMSTM32CHECKCOM="$TVMSTM32 check-image $( $SOURCE --board $TVMSTM32BOARD $)",
+        TVMSTM32CHECKCOMSTR="",
+        TVMSTM32KEEPCOM=f"$( {keep} $)",
+        TVMSTM32RUNCOM="$TVMSTM32 run-image $SOURCE --report ${SOURCES[1]} --board $TVMSTM32BOARD $_TVMSTM32RUNFLAGS",
+        TVMSTM32RUNCOMSTR="",
+    )
     env.AddMethod(firmware, "Firmware")
     env.AddMethod(host_program, "HostProgram")
     env.AddMethod(run_firmware, "RunFirmware")
 
 
-def exists(env):
+def exists(_env):
     """The compiler is looked for when an image is asked for."""
     return True

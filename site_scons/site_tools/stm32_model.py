@@ -3,60 +3,72 @@
     env = Environment(tools=["default", "stm32_model"])
     network = env.TvmModel("build/net/kws", "models/kws.tflite", CPU="cortex-m4")
     runtime = env.TvmRuntime("build/runtime")
-    env.Append(CPPPATH=["build/net", "build/runtime/include"])
+    env.Append(CPPPATH=[network.include, *runtime.include])
     env.Program("firmware.elf", ["main.c", network, runtime])
 
 ``TvmModel(target, source, ...)`` makes ``target.c``, ``.h``, ``_data.c``, ``_data.h``, ``_report.json`` and
-``_report.txt``; the network's C name is the target's file name. It returns the C files; ``.headers`` and ``.report`` of
-the result are the other nodes. Keywords: ``BOARD`` (name or board file) or ``CPU``, ``LEVEL`` (time, balanced, ram,
-size), ``PARAMS`` (weights of a Relay model).
+``_report.txt``; the network's C name is the target's file name. It returns the C files; ``headers``, ``include`` (their
+folder) and ``report`` of the result are the other nodes. Keywords: ``BOARD`` (name or board file) or ``CPU``, ``LEVEL``
+(time, balanced, ram, size), ``PARAMS`` (weights of a Relay model).
 
-``TvmRuntime(folder)`` copies the ai_* runtime into a folder of the build and returns its C file; ``.files`` of the
-result maps every file of the runtime (``port/port_startup.c``) to its node.
+``TvmRuntime(folder)`` copies the ai_* runtime into a folder of the build and returns its C file; ``files`` of the
+result maps every file of the runtime (``port/port_startup.c``) to its node, ``include`` lists the header folders.
 
-Variables: TVMSTM32 (how the generator is called), TVMSTM32COM and TVMSTM32COMSTR (the command and what is printed for
-it), TVMSTM32FLAGS (more flags).
+``NetworkName(path)`` is the C name of a model file.
+
+Variables: PYTHON and TVMSTM32 (how the generator is called), TVMSTM32COM and TVMSTM32COMSTR (the command and what is
+printed for it), TVMSTM32FLAGS (more flags). Other keywords of a call override variables, as with every builder.
+
+What a build depends on goes into ``Value`` nodes (digests as canonical JSON); places of files stay out of signatures,
+so checkouts in different folders share a CacheDir.
 """
 
 from __future__ import annotations
 
+import functools
+import glob
 import hashlib
 import json
 import os
 import sys
-from importlib import metadata
 
-from SCons.Node import NodeList
+from SCons.Errors import StopError
+from SCons.Node import Node, NodeList
 from SCons.Script import Action, Value
+
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def _package_dir():
     """The folder of the Python package: above this file in a checkout, around it in a wheel."""
-    here = os.path.dirname(os.path.abspath(__file__))
     for relative in (("..", "..", "tvm_stm32"), ("..", "..", "..")):
-        folder = os.path.normpath(os.path.join(here, *relative))
+        folder = os.path.normpath(os.path.join(HERE, *relative))
         if os.path.isfile(os.path.join(folder, "cnames.py")):
             return folder
-    raise RuntimeError(f"the tvm_stm32 package is not around {here}")
+    raise StopError(f"the tvm_stm32 package is not around {HERE}: use the tools where they are, with toolpath=[...].")
 
 
 PACKAGE = _package_dir()
-if os.path.dirname(PACKAGE) not in sys.path:
-    sys.path.append(os.path.dirname(PACKAGE))
+# SCons takes this away again when the tool is loaded; by then the package is known by its folder.
+sys.path.insert(0, os.path.dirname(PACKAGE))
 
 from tvm_stm32.cnames import network_name  # noqa: E402
+from tvm_stm32.errors import Error  # noqa: E402
 from tvm_stm32.resources import resource_dir  # noqa: E402
+from tvm_stm32.target import Target  # noqa: E402
 
 SUFFIXES = (".c", ".h", "_data.c", "_data.h", "_report.json", "_report.txt")
-# Stages of the generator: what they hold decides what is generated.
-_STAGES = ("frontends", "graph", "kernels", "memory", "library", "emit")
-_generator = None
+# Folders of the package that do not decide what is generated.
+_NOT_GENERATOR = {"project", "_data", "__pycache__"}
+# Packages whose version may.
+_PACKAGES = ("apache_tvm", "jinja2", "numpy", "onnx", "tflite")
 
 
 class Network(NodeList):
-    """The C files of a network; ``headers`` and ``report`` are its other nodes."""
+    """The C files of a network; ``headers``, ``include`` and ``report`` are its other nodes."""
 
     headers = ()
+    include = None
     report = None
 
 
@@ -64,101 +76,213 @@ class Runtime(NodeList):
     """The C file of the ai_* runtime; ``files`` maps the runtime's files to their nodes in the build."""
 
     files = {}
+    include = ()
 
 
-def generator_identity():
-    """Version and content of the generator as canonical JSON: an edit of it regenerates."""
-    global _generator
-    if _generator is None:
-        digest = hashlib.sha256()
-        for name in sorted(_generator_files()):
-            digest.update(name.encode())
-            with open(os.path.join(PACKAGE, name), "rb") as stream:
-                digest.update(stream.read())
-        identity = {"generator": digest.hexdigest(), "tvm": metadata.version("apache-tvm")}
-        _generator = json.dumps(identity, sort_keys=True, separators=(",", ":"))
-    return _generator
+def builder_method(function):
+    """A method of an environment whose user errors stop SCons with one message and the user's line."""
+
+    @functools.wraps(function)
+    def method(env, *arguments, **keywords):
+        try:
+            return function(env, *arguments, **keywords)
+        except Error as error:
+            raise StopError(f"{error}\n  in: {_user_line()}\n") from error
+
+    return method
 
 
+def _user_line():
+    """``file, line N`` of the SConscript that called one of the tools."""
+    frame = sys._getframe()
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if os.path.dirname(path) != HERE and f"{os.sep}SCons{os.sep}" not in path:
+            return f"{os.path.relpath(path, _top())}, line {frame.f_lineno}"
+        frame = frame.f_back
+    return "the command line"
+
+
+def _top():
+    from SCons.Node.FS import get_default_fs
+
+    return get_default_fs().Top.get_abspath()
+
+
+def identity(**facts):
+    """A node of what a build depends on beside its files: canonical JSON, the same on every machine."""
+    return Value(json.dumps(facts, sort_keys=True, separators=(",", ":")))
+
+
+@functools.cache
+def content(*names):
+    """Digest of files of the package, by their path in it."""
+    digest = hashlib.sha256()
+    for name in names:
+        digest.update(name.encode() + b"\0")
+        with open(os.path.join(PACKAGE, name), "rb") as stream:
+            digest.update(hashlib.sha256(stream.read()).digest())
+    return digest.hexdigest()
+
+
+@functools.cache
 def _generator_files():
-    for name in sorted(os.listdir(PACKAGE)):
-        if name.endswith(".py"):
-            yield name
-    for stage in _STAGES:
-        for folder, _, names in os.walk(os.path.join(PACKAGE, stage)):
-            for name in names:
-                if not name.endswith(".pyc"):
-                    yield os.path.relpath(os.path.join(folder, name), PACKAGE).replace(os.sep, "/")
+    """Everything in the package that may decide what is generated, sorted."""
+    found = []
+    for folder, folders, names in os.walk(PACKAGE):
+        folders[:] = [name for name in folders if name not in _NOT_GENERATOR]
+        relative = os.path.relpath(folder, PACKAGE).replace(os.sep, "/")
+        found += [f"{relative}/{name}" for name in names if not name.startswith(".") and not name.endswith((".pyc", "~"))]
+    return tuple(sorted(found))
 
 
-def board_dependency(env, board):
-    """The board file's node, or its content when it is one of ours (whose place must not matter)."""
-    if os.sep in board or "/" in board or board.endswith((".yaml", ".yml")):
-        return env.File(board)
-    path = resource_dir("boards") / f"{board}.yaml"
-    return Value(path.read_text(encoding="utf-8") if path.is_file() else board)
+@functools.cache
+def _package_versions(python):
+    """Versions of the packages the generator works with, from folder names: importlib.metadata costs ten times that."""
+    if python == sys.executable:
+        folders = sys.path
+    else:
+        prefix = glob.escape(os.path.dirname(os.path.dirname(os.path.abspath(python))))
+        folders = glob.glob(f"{prefix}/lib*/python3*/site-packages") + glob.glob(f"{prefix}/Lib/site-packages")
+    versions = {}
+    for folder in folders:
+        try:
+            names = os.listdir(folder or ".")
+        except OSError:
+            continue
+        for name in names:
+            package, dash, rest = name.partition("-")
+            if dash and package in _PACKAGES and rest.endswith(".dist-info"):
+                versions.setdefault(package, rest[: -len(".dist-info")])
+    return versions
 
 
-def tvm_model(env, target, source, BOARD=None, CPU=None, LEVEL="time", PARAMS=None):
+def generator(env):
+    """Version and content of the generator as facts for :func:`identity`: an edit of it regenerates."""
+    python = env.subst("$PYTHON")
+    if not os.path.dirname(python):
+        python = env.WhereIs(python) or python
+    return {"generator": content(*_generator_files()), "packages": _package_versions(python)}
+
+
+class BoardUse:
+    """A board as the tools use it: ``name``, ``argument`` of command lines, ``node`` builds depend on."""
+
+    def __init__(self, env, board):
+        text = str(board)
+        if isinstance(board, Node) or "/" in text or os.sep in text or text.endswith((".yaml", ".yml")):
+            self.node = env.File(board)
+            self.argument = self.node
+            self.path = self.node.srcnode().get_abspath()
+            self.name = os.path.splitext(self.node.name)[0]
+            return
+        self.name = self.argument = text
+        self.path = str(resource_dir("boards") / f"{text}.yaml")
+        if text == "host":
+            self.node = identity(board=text)
+            return
+        if not os.path.isfile(self.path):
+            from tvm_stm32.boards import load_board
+
+            load_board(text)
+        with open(self.path, "rb") as stream:
+            self.node = identity(board=text, sha256=hashlib.sha256(stream.read()).hexdigest())
+
+
+def place(env, target):
+    """Folder node and file name of a target given as a string (``#`` and variables allowed) or a node."""
+    if isinstance(target, Node):
+        return target.dir, target.name
+    folder, name = os.path.split(env.subst(str(target)))
+    return env.Dir(folder or "."), name
+
+
+@builder_method
+def tvm_model(env, target, source, BOARD=None, CPU=None, LEVEL="time", PARAMS=None, **overrides):
     """The ``TvmModel`` method."""
-    folder, name = os.path.split(str(target))
+    folder, name = place(env, env.Flatten([target])[0])
     if network_name(name) != name:
-        raise ValueError(f"TvmModel: '{name}' is no C name for a network; use '{network_name(name)}'")
-    sources = [source] if not isinstance(source, list) else list(source)
+        raise Error(f"TvmModel: '{name}' is no C name for a network", hint=f"'{network_name(name)}'")
+    if BOARD and CPU:
+        raise Error(f"TvmModel: BOARD and CPU are given both for '{name}'", why="a board says which CPU it has")
+    sources = env.arg2nodes(env.Flatten([source]), env.fs.Entry)
+    if len(sources) != 1:
+        raise Error(f"TvmModel: {len(sources)} model files for '{name}'", hint="one; weights of Relay go into PARAMS")
+    dependencies = [identity(model=sources[0].name, **generator(env))]
     flags = ["-O", LEVEL]
     if BOARD:
-        flags += ["--board", BOARD]
+        board = BoardUse(env, BOARD)
+        dependencies.append(board.node)
+        flags += ["$(", "--board", board.argument, "$)"]
     elif CPU:
-        flags += ["--cpu", CPU]
+        flags += ["--cpu", Target.for_cpu(CPU).cpu]
     if PARAMS:
-        sources.append(PARAMS)
-        flags += ["--params", "${SOURCES[1]}"]
+        sources += env.arg2nodes(env.Flatten([PARAMS]), env.fs.File)
+        flags += ["$(", "--params", "${SOURCES[1]}", "$)"]
+    variables = {
+        "_TVMSTM32FLAGS": flags,
+        "TVMSTM32NAME": name,
+        # The first word left in the signature is no program.
+        "IMPLICIT_COMMAND_DEPENDENCIES": 0,
+        **overrides,
+    }
     nodes = env.Command(
-        [os.path.join(folder, name + suffix) for suffix in SUFFIXES],
+        [folder.File(name + suffix) for suffix in SUFFIXES],
         sources,
         Action("$TVMSTM32COM", "$TVMSTM32COMSTR"),
-        _TVMSTM32FLAGS=flags,
-        TVMSTM32NAME=name,
+        **variables,
     )
-    env.Depends(nodes, Value(generator_identity()))
-    if BOARD:
-        env.Depends(nodes, board_dependency(env, BOARD))
+    env.Depends(nodes, dependencies)
     network = Network([nodes[0], nodes[2]])
     network.headers = NodeList([nodes[1], nodes[3]])
+    network.include = folder
     network.report = nodes[4]
     return network
 
 
+@builder_method
 def tvm_runtime(env, folder):
-    """The ``TvmRuntime`` method."""
+    """The ``TvmRuntime`` method. A folder may be asked for more than once."""
     root = str(resource_dir("runtime"))
+    folder = folder if isinstance(folder, Node) else env.Dir(folder)
     files = {}
     for part in ("include", "src", "port", "app"):
         for name in sorted(os.listdir(os.path.join(root, part))):
             if name.endswith((".c", ".h")):
-                target = os.path.join(str(folder), part, name)
-                files[f"{part}/{name}"] = env.InstallAs(target, os.path.join(root, part, name))[0]
+                node = folder.Dir(part).File(name)
+                if not node.has_explicit_builder():
+                    env.InstallAs(node, os.path.join(root, part, name))
+                files[f"{part}/{name}"] = node
     runtime = Runtime([files["src/ai_runtime.c"]])
     runtime.files = files
+    runtime.include = [folder.Dir("include"), folder.Dir("port")]
     return runtime
+
+
+@builder_method
+def name_of_network(_env, path):
+    """The ``NetworkName`` method."""
+    return network_name(os.path.basename(str(path)).split(".")[0])
 
 
 def generate(env):
     """Add the builders to an environment."""
     env.SetDefault(
-        PYTHON=sys.executable,
+        # A list keeps a path with blanks one word.
+        PYTHON=[sys.executable],
         # Between $( and $): where Python and the generator lie is not part of a build's identity.
-        TVMSTM32="$( $PYTHON " + os.path.join(PACKAGE, "__main__.py") + " $)",
+        TVMSTM32=["$(", "$PYTHON", os.path.join(PACKAGE, "__main__.py"), "$)"],
         TVMSTM32FLAGS=[],
-        TVMSTM32COM="$TVMSTM32 compile $SOURCE -o ${TARGET.dir} --name $TVMSTM32NAME --no-runtime "
+        # Places are left out as well: the files are dependencies, and the model's name is one of the facts.
+        TVMSTM32COM="$TVMSTM32 compile $( $SOURCE -o ${TARGET.dir} $) --name $TVMSTM32NAME --no-runtime "
         "$_TVMSTM32FLAGS $TVMSTM32FLAGS",
         TVMSTM32COMSTR="",
     )
     env.AddMethod(tvm_model, "TvmModel")
-    env.AddMethod(lambda _env, path: network_name(os.path.basename(str(path)).split(".")[0]), "NetworkName")
     env.AddMethod(tvm_runtime, "TvmRuntime")
+    env.AddMethod(name_of_network, "NetworkName")
 
 
-def exists(env):
+def exists(_env):
     """The generator comes with this file."""
     return True

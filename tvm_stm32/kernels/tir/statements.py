@@ -49,10 +49,12 @@ class StatementPrinter:
             else:
                 self.write(child)
 
-    def _write_AllocBuffer(self, stmt: tirx.AllocBuffer) -> None:  # noqa: N802
-        self._allocate(stmt.buffer, [])
+    def _write_AllocBuffer(self, _stmt: tirx.AllocBuffer) -> None:  # noqa: N802
+        """Alone in its block: nothing uses the buffer."""
 
     def _allocate(self, buffer: Any, following: list[Stmt]) -> None:
+        if not any(used.same_as(buffer) for stmt in following for used, _ in accesses(stmt)):
+            return
         dtype = element_type(buffer)
         kind = c_type(dtype)
         name = self.writer.fresh("acc" if byte_size(buffer) <= LOCAL_BYTES else "tmp")
