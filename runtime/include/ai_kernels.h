@@ -274,8 +274,7 @@ AI_INLINE int32_t ai_one_over_one_plus(int32_t a)
 
     for (i = 0; i < 3; i++) {
         const int32_t product = (int32_t)(((int64_t)half * x + ((int64_t)1 << 30)) >> 31);
-        const int32_t correction =
-            (int32_t)(((int64_t)x * ((int32_t)0x20000000 - product) + ((int64_t)1 << 30)) >> 31);
+        const int32_t correction = (int32_t)(((int64_t)x * ((int32_t)0x20000000 - product) + ((int64_t)1 << 30)) >> 31);
         int32_t scaled;
         if (correction > 0x1FFFFFFF) {
             scaled = INT32_MAX;

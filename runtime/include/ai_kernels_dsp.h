@@ -238,8 +238,12 @@ AI_INLINE void ai_dense_dsp(const int16_t *tile, int32_t depth, const int8_t *we
         }
     }
     if (blocks < channels) {
-        const ai_output_stage rest = {stage->params + (ptrdiff_t)c * 2, stage->shifts + c,  stage->zero_point,
-                                      stage->clamp_min,                 stage->clamp_max, stage->rounding,
+        const ai_output_stage rest = {stage->params + (ptrdiff_t)c * 2,
+                                      stage->shifts + c,
+                                      stage->zero_point,
+                                      stage->clamp_min,
+                                      stage->clamp_max,
+                                      stage->rounding,
                                       stage->fast};
         ai_gemm_1px_dsp(tile, depth, weights + (ptrdiff_t)c * depth, channels - c, packed, &rest, output + c);
     }

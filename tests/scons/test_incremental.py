@@ -1,0 +1,255 @@
+"""What is rebuilt when: a project is built once, then copied, changed and built again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scons_support import (
+    BOARD,
+    HEAD,
+    Project,
+    forbidding,
+    require_tools,
+    write_model,
+    write_project,
+    write_replay,
+)
+
+RUNTIME_OBJECTS = ["ai_runtime.o", "port_common.o", "port_semihosting.o", "port_system.o", "startup.o"]
+OBJECTS = sorted(["main.o", "tiny.o", "tiny_data.o", *RUNTIME_OBJECTS])
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project after its first build; tests copy it."""
+    require_tools("arm-none-eabi-gcc")
+    project = write_project(tmp_path_factory.mktemp("built") / "project")
+    build = project.scons()
+    assert build.of("MODEL") == ["tiny"]
+    assert build.of("CC") == OBJECTS
+    assert build.of("LINK") == ["linked.elf"]
+    assert build.of("CHECK") == ["app.elf"]
+    return project
+
+
+@pytest.fixture
+def project(built: Project, tmp_path: Path) -> Project:
+    """A copy of the built project in a folder of the test."""
+    return built.copy_to(tmp_path / "project")
+
+
+def test_second_build_runs_nothing_and_imports_neither_tvm_nor_numpy(project: Project, tmp_path: Path) -> None:
+    barred = forbidding(tmp_path / "barred", "tvm", "numpy", "jsonschema", "onnx", "jinja2", "elftools")
+    build = project.scons(variables=barred)
+    assert build.is_null, build.output
+    assert build.cpu_s < 0.6
+
+
+def test_editing_main_compiles_one_file(project: Project) -> None:
+    project.edit("main.c", ": 1;", ": 2;")
+    build = project.scons()
+    assert build.actions == ["CC main.o", "LINK linked.elf", "CHECK app.elf"]
+
+
+def test_a_comment_in_main_does_not_even_link(project: Project) -> None:
+    # Debug information holds lines, not texts: an edited comment leaves the object as it was.
+    project.edit("main.c", "(void)argc;", "(void)argc; /* unused */")
+    assert project.scons().actions == ["CC main.o"]
+
+
+def test_new_weights_compile_only_the_data_file(project: Project) -> None:
+    code = {name: project.path(f"build/net/{name}").read_bytes() for name in ("tiny.c", "tiny.h", "tiny_data.h")}
+    write_model(project.path("model.onnx"), seed=2)
+    build = project.scons()
+    assert build.actions == ["MODEL tiny", "CC tiny_data.o", "LINK linked.elf", "CHECK app.elf"]
+    assert {name: project.path(f"build/net/{name}").read_bytes() for name in code} == code
+
+
+def test_another_level_regenerates(project: Project) -> None:
+    build = project.scons("LEVEL=size", "build/net/tiny.c")
+    assert build.actions == ["MODEL tiny"]
+    assert "level=size" in project.path("build/net/tiny.c").read_text(encoding="utf-8")
+
+
+def test_another_board_regenerates_and_compiles_all(project: Project, built: Project) -> None:
+    generator = write_replay(project, built)
+    build = project.scons("BOARD=mps2-an500", f"GENERATOR={generator}")
+    assert build.of("MODEL") == ["tiny"]
+    assert build.of("CC") == OBJECTS
+    assert build.of("CHECK") == ["app.elf"]
+
+
+def test_editing_a_board_file_regenerates(project: Project, built: Project) -> None:
+    generator = write_replay(project, built)
+    project.edit(f"tools/boards/{BOARD}.yaml", "title: ", "title: My ")
+    build = project.scons(f"GENERATOR={generator}")
+    assert build.actions == ["MODEL tiny", "CHECK app.elf"]
+
+
+def test_editing_a_template_of_the_generator_regenerates(project: Project) -> None:
+    (template,) = project.path("tools/tvm_stm32/emit/templates").glob("network.c*")
+    project.edit(str(template.relative_to(project.folder)), "/*\n", "/*\n * Another comment.\n")
+    build = project.scons()
+    assert build.actions[:2] == ["MODEL tiny", "CC tiny.o"]
+    assert "CC tiny_data.o" not in build.actions
+    assert "Another comment." in project.path("build/net/tiny.c").read_text(encoding="utf-8")
+
+
+def test_code_that_does_not_generate_is_no_part_of_the_generator(project: Project) -> None:
+    project.edit("tools/tvm_stm32/project/emulator.py", '"""', '"""Another word. ')
+    assert project.scons().is_null
+
+
+def test_editing_the_linker_script_links(project: Project) -> None:
+    project.edit("app.ld", "SECTIONS", "/* Another comment. */\nSECTIONS")
+    assert project.scons().actions[0] == "LINK linked.elf"
+
+
+def test_editing_the_startup_file_compiles_it_and_links(project: Project) -> None:
+    project.write("startup.c", project.path("startup.c").read_text(encoding="utf-8") + "\nextern int another;\nint another = 3;\n")
+    assert project.scons().actions == ["CC startup.o", "LINK linked.elf", "CHECK app.elf"]
+
+
+def test_editing_a_runtime_header_compiles_what_includes_it(project: Project) -> None:
+    project.edit("tools/runtime/include/ai_runtime.h", "#ifndef AI_RUNTIME_H", "\n\n#ifndef AI_RUNTIME_H")
+    build = project.scons()
+    assert build.of("COPY") == ["ai_runtime.h"]
+    assert {"main.o", "tiny.o", "ai_runtime.o"} <= set(build.of("CC"))
+    assert not {"startup.o", "port_system.o"} & set(build.of("CC"))
+
+
+def test_the_linker_template_makes_a_new_script(built: Project, tmp_path: Path) -> None:
+    project = built.copy_to(tmp_path / "project")
+    generator = write_replay(project, built)
+    project.edit("SConstruct", '    LINKER_SCRIPT="app.ld",\n', "")
+    assert project.scons(f"GENERATOR={generator}").of("SCRIPT") == ["app.elf.ld"]
+    project.edit("tools/runtime/port/image.ld.in", "SECTIONS", "/* Another comment. */\nSECTIONS")
+    assert project.scons(f"GENERATOR={generator}").actions[:2] == ["SCRIPT app.elf.ld", "LINK linked.elf"]
+
+
+def test_several_models_are_generated_in_parallel(project: Project) -> None:
+    # Each waits for the others, so one after another never ends.
+    project.write(
+        "meeting.py",
+        """
+import os, sys, time
+
+folder, name = (sys.argv[sys.argv.index(option) + 1] for option in ("-o", "--name"))
+open(f"here_{name}", "w").close()
+end = time.monotonic() + 20
+while not all(os.path.exists(f"here_net{i}") for i in range(4)):
+    if time.monotonic() > end:
+        sys.exit("the others did not come")
+    time.sleep(0.02)
+for suffix in (".c", ".h", "_data.c", "_data.h", "_report.json", "_report.txt"):
+    open(os.path.join(folder, name + suffix), "w").close()
+""",
+    )
+    project.write(
+        "SConstruct", HEAD + 'for i in range(4):\n    env.TvmModel(f"build/net/net{i}", "model.onnx", BOARD=board)\n'
+    )
+    build = project.scons("-j4", "GENERATOR=meeting.py", "build/net")
+    assert build.of("MODEL") == ["net0", "net1", "net2", "net3"]
+    assert project.scons("-j4", "GENERATOR=meeting.py", "build/net").is_null
+
+
+def test_clean_removes_all_that_was_made(project: Project) -> None:
+    project.scons("-c")
+    assert [path for path in project.path("build").rglob("*") if path.is_file()] == []
+    assert not project.path("build/app.elf.obj").exists()
+    assert project.path("main.c").exists()
+
+
+def test_dry_run_changes_nothing(project: Project) -> None:
+    write_model(project.path("model.onnx"), seed=2)
+    before = {path: path.stat().st_mtime_ns for path in project.path("build").rglob("*")}
+    assert project.scons("-n").of("MODEL") == ["tiny"]
+    assert {path: path.stat().st_mtime_ns for path in project.path("build").rglob("*")} == before
+
+
+@pytest.mark.parametrize("duplicate", [0, 1])
+def test_variant_directory(project: Project, built: Project, duplicate: int) -> None:
+    generator = write_replay(project, built)
+    for name in ("main.c", "model.onnx", "app.ld", "startup.c"):
+        target = project.path(f"source/{name}")
+        target.parent.mkdir(exist_ok=True)
+        project.path(name).rename(target)
+    tail = project.path("SConstruct").read_text(encoding="utf-8").removeprefix(HEAD).replace("build/", "")
+    project.write("source/SConscript", "Import('env', 'board')\n" + tail)
+    call = f"SConscript('source/SConscript', exports=['env', 'board'], variant_dir='out/v', duplicate={duplicate})\n"
+    project.write("SConstruct", HEAD + call)
+    build = project.scons(f"GENERATOR={generator}", "out")
+    assert build.of("CC") == OBJECTS
+    assert project.path("out/v/app.elf").is_file()
+    assert sorted(path.name for path in project.path("source").iterdir()) == [
+        "SConscript", "app.ld", "main.c", "model.onnx", "startup.c",
+    ]  # fmt: skip
+    assert project.scons(f"GENERATOR={generator}", "out").is_null
+    project.edit("source/main.c", ": 1;", ": 2;")
+    assert project.scons(f"GENERATOR={generator}", "out").of("CC") == ["main.o"]
+    project.edit("source/app.ld", "SECTIONS", "/* Another comment. */\nSECTIONS")
+    assert project.scons(f"GENERATOR={generator}", "out").of("LINK") == ["linked.elf"]
+
+
+def test_checkouts_in_different_folders_share_a_cache(built: Project, tmp_path: Path) -> None:
+    cache = f"CACHE={tmp_path / 'cache'}"
+    first = write_project(tmp_path / "first")
+    generator = write_replay(first, built)
+    assert first.scons(cache, f"GENERATOR={generator}").of("CC") == OBJECTS
+    second = write_project(tmp_path / "another folder")
+    # The second one's generator would fail.
+    build = second.scons(cache, "GENERATOR=none.py")
+    assert build.actions == []
+    assert build.output.count("Retrieved") == len(build.output.splitlines())
+    for name in ("app.elf", "app.map", "net/tiny.c", "net/tiny_data.c"):
+        assert second.path(f"build/{name}").read_bytes() == first.path(f"build/{name}").read_bytes()
+    shown = write_project(tmp_path / "third").scons(cache, "--cache-show", "GENERATOR=none.py")
+    assert shown.of("CC") == OBJECTS
+
+
+def test_images_built_in_different_folders_are_equal(project: Project, built: Project, tmp_path: Path) -> None:
+    generator = write_replay(project, built)
+    project.scons("-c")
+    project.scons(f"GENERATOR={generator}")
+    assert project.path("build/app.elf").read_bytes() == built.path("build/app.elf").read_bytes()
+    assert str(tmp_path).encode() not in project.path("build/app.elf").read_bytes()
+
+
+def test_a_built_project_moved_elsewhere_is_up_to_date(project: Project) -> None:
+    moved = project.folder.with_name("moved here")
+    project.folder.rename(moved)
+    assert Project(moved).scons().is_null
+
+
+def test_two_boards_in_one_build(project: Project, built: Project) -> None:
+    generator = write_replay(project, built)
+    project.write(
+        "SConstruct",
+        HEAD
+        + """
+runtime = env.TvmRuntime("build/runtime")
+for board in ("mps2-an386", "mps2-an500"):
+    each = env.Clone()
+    network = each.TvmModel(f"build/{board}/tiny", "model.onnx", BOARD=board)
+    each.Firmware(f"build/{board}/app.elf", ["main.c", network], BOARD=board, RUNTIME=each.TvmRuntime("build/runtime"))
+""",
+    )
+    build = project.scons(f"GENERATOR={generator}", "-j2")
+    assert build.of("MODEL") == ["tiny", "tiny"]
+    assert build.of("CHECK") == ["app.elf", "app.elf"]
+    assert "warning" not in build.output
+    assert project.scons(f"GENERATOR={generator}").is_null
+
+
+def test_the_documented_sconstruct_builds(project: Project, built: Project) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/scons.md").read_text(encoding="utf-8")
+    snippet = page.split("```python\n", 1)[1].split("```", 1)[0]
+    assert len([line for line in snippet.splitlines() if line.strip()]) <= 10
+    project.write("SConstruct", snippet + f"env.Replace(**{'dict(TVMSTM32COMSTR=chr(77))'})\n")
+    project.path("models").mkdir()
+    write_model(project.path("models/tiny.onnx"))
+    project.path("main.c").rename(project.path("src.c"))
+    project.write("src/main.c", project.path("src.c").read_text(encoding="utf-8"))
+    project.scons(variables={"PYTHONPATH": str(project.path("tools"))})
+    assert project.path("build/app.elf").is_file()
