@@ -25,6 +25,7 @@ so checkouts in different folders share a CacheDir.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import glob
 import hashlib
@@ -165,6 +166,26 @@ def generator(env):
     return {"generator": content(*_generator_files()), "packages": _package_versions(python)}
 
 
+class _CleanSpawn:
+    """Runs a command as SPAWN does, and removes the targets when it fails.
+
+    SCons keeps what it knew of a target when a build of it fails: files of a killed generator would be taken for good
+    as soon as the sources are what they were before.
+    """
+
+    def __init__(self, spawn):
+        self.spawn = spawn
+        self.targets = []
+
+    def __call__(self, shell, escape, command, arguments, variables):
+        status = self.spawn(shell, escape, command, arguments, variables)
+        if status:
+            for target in self.targets:
+                with contextlib.suppress(OSError):
+                    os.remove(target.get_abspath())
+        return status
+
+
 class BoardUse:
     """A board as the tools use it: ``name``, ``argument`` of command lines, ``node`` builds depend on."""
 
@@ -219,7 +240,9 @@ def tvm_model(env, target, source, BOARD=None, CPU=None, LEVEL="time", PARAMS=No
     if PARAMS:
         sources += env.arg2nodes(env.Flatten([PARAMS]), env.fs.File)
         flags += ["$(", "--params", "${SOURCES[1]}", "$)"]
+    spawn = _CleanSpawn(overrides.pop("SPAWN", env["SPAWN"]))
     variables = {
+        "SPAWN": spawn,
         "_TVMSTM32FLAGS": flags,
         "TVMSTM32NAME": name,
         # The first word left in the signature is no program.
@@ -232,6 +255,7 @@ def tvm_model(env, target, source, BOARD=None, CPU=None, LEVEL="time", PARAMS=No
         Action("$TVMSTM32COM", "$TVMSTM32COMSTR"),
         **variables,
     )
+    spawn.targets += nodes
     env.Depends(nodes, dependencies)
     network = Network([nodes[0], nodes[2]])
     network.headers = NodeList([nodes[1], nodes[3]])

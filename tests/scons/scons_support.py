@@ -242,10 +242,20 @@ def write_replay(project: Project, made: Project) -> str:
     """A generator that copies the network ``made`` has built: tests that do not need TVM are quick. Returns its name."""
     from tvm_stm32.emit import OUTPUT_SUFFIXES
 
-    main = str(made.path("tools/tvm_stm32/__main__.py"))
+    main = str(project.path("tools/tvm_stm32/__main__.py"))
     text = REPLAY.format(main=main, made=str(made.path("build/net")), suffixes=OUTPUT_SUFFIXES)
     project.write("replay.py", text)
     return "replay.py"
+
+
+def built_once(factory: pytest.TempPathFactory) -> Project:
+    """A built project, the same one for every test of the session; tests work on copies."""
+    require_tools("arm-none-eabi-gcc")
+    folder = factory.getbasetemp() / "built_once"
+    project = Project(folder)
+    if not folder.exists():
+        write_project(folder).scons()
+    return project
 
 
 def forbidding(folder: Path, *packages: str) -> dict[str, str]:

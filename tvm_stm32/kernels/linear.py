@@ -9,7 +9,7 @@ Three forms share one structure (gather a tile of input patches, multiply it wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from tvm import relax
 from ..graph import dialect
 from ..graph.ssa import constant, shape_of
 from ..library import Argument, Call
+from ..numerics import MULTIPLY
 from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
 
 ROUNDING = {
@@ -52,30 +53,56 @@ class OutputStage:
         }
 
 
-def output_stage(call: relax.Call, weight: np.ndarray, bias: np.ndarray) -> OutputStage:
-    """Tables of a linear operator. ``weight`` is [channels, ...]; the bound of each accumulator picks the fast form."""
+def output_stage(call: relax.Call, weight: np.ndarray, bias: np.ndarray) -> tuple[OutputStage, np.ndarray]:
+    """``(stage, weight)`` of a linear operator with ``weight`` [channels, ...].
+
+    A channel whose code is the same for every input gets zero weights and parameters that give this code; the bounds
+    of the other accumulators decide whether the fast requantization is exact.
+    """
     attrs = dialect.attributes(call)
-    multiplier, shift = (np.asarray(constant(argument), np.int64) for argument in call.args[3:5])
-    bound = _accumulator_bound(weight, bias)
-    zero_point = int(attrs["output_zero_point"])
+    multiplier, shift = (np.array(constant(argument), np.int64) for argument in call.args[3:5])
+    zero_point, rounding = int(attrs["output_zero_point"]), str(attrs["rounding"])
+    low, high = _accumulator_range(weight, bias, int(attrs["input_zero_point"]))
+    codes = [
+        np.clip(MULTIPLY[rounding](acc, multiplier, shift) + zero_point, attrs["clamp_min"], attrs["clamp_max"])
+        for acc in (low, high)
+    ]
+    fits = (low >= -(1 << 31)) & (high < (1 << 31)) & (multiplier >= 0)
+    fixed = fits & (codes[0] == codes[1])
+    biases = bias.astype(np.int64)
+    if rounding in ("tflm", "upward"):
+        # With multiplier 2^30 and shift -1 an accumulator of 4 * (code - zero point) gives the code by either rule.
+        weight = np.where(fixed.reshape(-1, *[1] * (weight.ndim - 1)), 0, weight).astype(np.int8)
+        biases = np.where(fixed, 4 * (codes[0] - zero_point), biases)
+        multiplier, shift = np.where(fixed, 1 << 30, multiplier), np.where(fixed, -1, shift)
     right = -shift
     # y + 2^(right-1) + (zero_point << right) must fit 32 bits and the accumulator must not have wrapped.
+    bound = _accumulator_bound(weight, biases)
     total = bound + (np.abs(zero_point) + 1) * (np.int64(1) << np.clip(right, 0, 31))
     fast = bool(
-        attrs["rounding"] in ("tflm", "upward")
+        rounding in ("tflm", "upward")
         and (right >= 1).all()
         and (total < (1 << 31)).all()
         and (multiplier >= 1 << 30).all()
     )
-    return OutputStage(
-        np.stack([bias.astype(np.int64), multiplier], axis=1).astype(np.int32),
+    stage = OutputStage(
+        np.stack([biases, multiplier], axis=1).astype(np.int32),
         (right if fast else shift).astype(np.int8),
         zero_point,
         int(attrs["clamp_min"]),
         int(attrs["clamp_max"]),
-        str(attrs["rounding"]),
+        rounding,
         fast,
     )
+    return stage, weight
+
+
+def _accumulator_range(weight: np.ndarray, bias: np.ndarray, zero_point: int) -> tuple[np.ndarray, np.ndarray]:
+    """Smallest and largest accumulator of each channel over all int8 inputs; padding counts as the zero point."""
+    wide = weight.reshape(weight.shape[0], -1).astype(np.int64)
+    ends = wide * (-128 - zero_point), wide * (127 - zero_point)
+    low, high = np.minimum(*ends), np.maximum(*ends)
+    return bias + np.minimum(low, 0).sum(axis=1), bias + np.maximum(high, 0).sum(axis=1)
 
 
 def _accumulator_bound(weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
@@ -146,6 +173,12 @@ def form_of(ctx: KernelContext, stage: OutputStage) -> str:
     return "dsp" if ctx.target.dsp else "scalar"
 
 
+def _conv_form(ctx: KernelContext, stage: OutputStage, groups: int, group_out: int) -> str:
+    """Form of a convolution; Helium tables come in fours, so groups must too."""
+    form = form_of(ctx, stage)
+    return "dsp" if form == "mve" and groups > 1 and group_out % 4 else form
+
+
 HEADERS = {
     "scalar": ("ai_kernels.h",),
     "dsp": ("ai_kernels_dsp.h",),
@@ -203,8 +236,8 @@ def _lower_convolution(
     geometry = _geometry(call, weight)
     groups = int(dialect.attributes(call)["groups"])
     group_in, group_out = weight.shape[3], weight.shape[0] // groups
-    stage = output_stage(call, weight, bias)
-    form = form_of(ctx, stage)
+    stage, weight = output_stage(call, weight, bias)
+    form = _conv_form(ctx, stage, groups, group_out)
     # A run of codes that lies contiguously in the input: a kernel row, unless dilation or groups break it up.
     contiguous = groups == 1 and geometry["dilation_w"] == 1
     run = weight.shape[2] * group_in if contiguous else group_in
@@ -218,7 +251,9 @@ def _lower_convolution(
         row_length = depth + depth % 2
         rows = np.pad(rows, ((0, 0), (0, row_length - depth)))
         packed = all(
-            can_pack_lanes(weight[g * group_out : (g + 1) * group_out], bias[g * group_out : (g + 1) * group_out])
+            can_pack_lanes(
+                weight[g * group_out : (g + 1) * group_out], stage.params[g * group_out : (g + 1) * group_out, 0]
+            )
             for g in range(groups)
         )
         weights = np.concatenate([pack_dsp(rows[g * group_out : (g + 1) * group_out], packed) for g in range(groups)])
@@ -226,7 +261,8 @@ def _lower_convolution(
     elif form == "mve":
         row_length = -(-depth // 16) * 16
         rows = np.pad(rows, ((0, 0), (0, row_length - depth)))
-        stage = _fold_input_zero_point(stage, weight, geometry["input_zero_point"])
+        rows = np.pad(rows, ((0, -len(rows) % 4), (0, 0)))
+        stage = _mve_stage(stage, weight, geometry["input_zero_point"])
         weights, pixels, tile_bytes = rows.reshape(-1), 2, 2 * row_length
     else:
         row_length, weights, pixels = depth, rows.reshape(-1), 2
@@ -288,20 +324,38 @@ def _detail(geometry: dict[str, Any], weight: np.ndarray, groups: int, form: str
     return text + (f" groups {groups}" if groups > 1 else "") + f", {form}"
 
 
+def _mve_stage(stage: OutputStage, weight: np.ndarray, zero_point: int) -> OutputStage:
+    """Tables of the Helium matrix product: zero point folded in, channels in fours (biases, then multipliers)."""
+    folded = _fold_input_zero_point(stage, weight, zero_point)
+    channels = len(folded.params)
+    params = np.pad(folded.params, ((0, -channels % 4), (0, 0)))
+    blocks = params.reshape(-1, 4, 2).transpose(0, 2, 1)
+    shifts = np.pad(-folded.shifts, (0, -channels % 4))
+    return replace(folded, params=np.ascontiguousarray(blocks).reshape(-1, 4), shifts=shifts)
+
+
+# Where the channels of a block stand after widening even and odd lanes (ai_depthwise_16ch_mve and _8ch_mve).
+_WIDENED_ORDER = {16: [0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15], 8: [0, 2, 4, 6, 1, 3, 5, 7]}
+
+
+def _mve_depthwise_stage(stage: OutputStage, weight: np.ndarray, zero_point: int) -> OutputStage:
+    """Tables of the Helium depthwise kernels: blocks of 16 channels (a last one of 8) in the order of their lanes."""
+    folded = _fold_input_zero_point(stage, weight, zero_point)
+    params, shifts = [], []
+    for start in range(0, len(folded.params), 16):
+        block = folded.params[start : start + 16]
+        order = _WIDENED_ORDER[len(block)]
+        params.append(block[order].T.reshape(-1))
+        shifts.append(-folded.shifts[start : start + 16][order])
+    return replace(folded, params=np.concatenate(params).reshape(-1, 8), shifts=np.concatenate(shifts))
+
+
 def _fold_input_zero_point(stage: OutputStage, weight: np.ndarray, zero_point: int) -> OutputStage:
     """Biases for kernels that multiply raw codes: sum w * (x - z) = sum w * x - z * sum w (exact modulo 2**32)."""
     sums = weight.reshape(weight.shape[0], -1).astype(np.int64).sum(axis=1)
     params = stage.params.astype(np.int64)
     params[:, 0] -= zero_point * sums
-    return OutputStage(
-        params.astype(np.int32),
-        stage.shifts,
-        stage.zero_point,
-        stage.clamp_min,
-        stage.clamp_max,
-        stage.rounding,
-        stage.fast,
-    )
+    return replace(stage, params=params.astype(np.int32))
 
 
 def _lower_depthwise(
@@ -314,20 +368,30 @@ def _lower_depthwise(
     bias: np.ndarray,
 ) -> None:
     geometry = _geometry(call, weight)
-    stage = output_stage(call, weight, bias)
+    stage, weight = output_stage(call, weight, bias)
     multiplier = weight.shape[0] // geometry["channels_in"]
+    channels = weight.shape[0]
     form = "scalar"
-    if multiplier == 1 and weight.shape[0] % 4 == 0:
+    if multiplier == 1 and channels % 4 == 0:
         form = form_of(ctx, stage)
-    weights = weight[..., 0].transpose(1, 2, 0)  # taps by channels
-    if form == "dsp":
-        # Bytes 0, 2, 1, 3 of each four channels pair up with the widened input: (c0, c1), (c2, c3) keep their order.
-        weights = np.ascontiguousarray(weights)
+    if form == "mve" and (channels % 8 or weight.min() == -128):
+        form = "dsp"
+    weights = np.ascontiguousarray(weight[..., 0].transpose(1, 2, 0))  # taps by channels
+    workspace = 0
+    if form == "mve":
+        stage = _mve_depthwise_stage(stage, weight, geometry["input_zero_point"])
+        workspace = 16 * weight.shape[1] * weight.shape[2] if geometry["padded"] else 0
     source = ctx.render("depthwise.c.j2", **geometry, multiplier=multiplier, form=form, **stage.values)
     kernel = ctx.kernel(
-        f"depthwise_{weight.shape[1]}x{weight.shape[2]}_{weight.shape[0]}", source, headers=HEADERS[form]
+        f"depthwise_{weight.shape[1]}x{weight.shape[2]}_{channels}",
+        source,
+        workspace=workspace,
+        headers=HEADERS[form],
     )
     names = add_constants(ctx, weights, stage, f"depthwise_{len(ctx.library.calls)}")
+    arguments = [tensor_argument(data, "int8"), *names.arguments, tensor_argument(output, "int8")]
+    if workspace:
+        arguments.append(workspace_argument("int8_t"))
     macs = (
         geometry["batch"]
         * geometry["out_h"]
@@ -341,10 +405,11 @@ def _lower_depthwise(
             "depthwise_conv2d",
             node,
             kernel.name,
-            (tensor_argument(data, "int8"), *names.arguments, tensor_argument(output, "int8")),
+            tuple(arguments),
             (data,),
             (output,),
             macs=macs,
+            workspace=workspace,
             detail=_detail(geometry, weight, 1, form),
         )
     )
@@ -357,19 +422,19 @@ def lower_dense(ctx: KernelContext, call: relax.Call, node: str, data: str, outp
     assert weight is not None and bias is not None
     units, depth = weight.shape
     batch = int(np.prod(shape_of(call))) // units
-    stage = output_stage(call, weight, bias)
+    stage, weight = output_stage(call, weight, bias)
     form = form_of(ctx, stage)
     packed = False
     if form == "dsp":
         rows = weight[:, dsp_order(depth, True)]
         row_length = depth + depth % 2
         rows = np.pad(rows, ((0, 0), (0, row_length - depth)))
-        packed = can_pack_lanes(weight, bias)
+        packed = can_pack_lanes(weight, stage.params[:, 0])
         weights, workspace = pack_dsp(rows, packed), row_length * 2
     elif form == "mve":
         row_length = -(-depth // 16) * 16
-        weights = np.pad(weight, ((0, 0), (0, row_length - depth))).reshape(-1)
-        stage = _fold_input_zero_point(stage, weight, attrs["input_zero_point"])
+        weights = np.pad(weight, ((0, -units % 4), (0, row_length - depth))).reshape(-1)
+        stage = _mve_stage(stage, weight, attrs["input_zero_point"])
         workspace = 0 if row_length == depth else row_length
     else:
         row_length, weights, workspace = depth, weight.reshape(-1), depth * 2
