@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +18,7 @@ Role = Literal["flash", "weights", "ram"]
 
 DEFAULT_STACK = 4096
 _UNITS = {"K": 1024, "M": 1024 * 1024}
+_LONGEST_FILE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -120,11 +123,11 @@ def load_board(name_or_path: str | Path) -> Board:
         return HOST
     if isinstance(name_or_path, Path) or "/" in text or "\\" in text or text.endswith((".yaml", ".yml")):
         path = Path(name_or_path)
-        if not path.is_file():
+        if not os.path.isfile(path):  # noqa: PTH113 - Path.is_file raises where a path cannot exist
             raise TargetError(f"board file '{text}' does not exist")
     else:
         path = resource_dir("boards") / f"{text}.yaml"
-        if not path.is_file():
+        if not os.path.isfile(path):  # noqa: PTH113
             raise TargetError(
                 f"unknown board '{text}'",
                 hint="one of: host, " + ", ".join(list_boards()) + "; or the path of a board file",
@@ -137,16 +140,37 @@ def _read(path: Path) -> dict[str, Any]:
     import jsonschema
     import yaml
 
+    class Loader(yaml.SafeLoader):
+        """Aliases are of no use here, and ten lines of them can stand for gigabytes."""
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                raise yaml.YAMLError("aliases (*name) are not allowed")
+            return super().compose_node(parent, index)
+
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise TargetError(f"cannot read board file {path}", why=" ".join(str(error).split())) from error
+        if path.stat().st_size > _LONGEST_FILE:
+            raise TargetError(f"'{path}' is no board file", why=f"it is larger than {_LONGEST_FILE:,} bytes")
+        data = _integers(yaml.load(path.read_text(encoding="utf-8"), Loader))
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise TargetError(f"cannot read board file '{path}'", why=" ".join(str(error).split())[:300]) from error
     schema = json.loads((resource_dir("boards") / "board.schema.json").read_text(encoding="utf-8"))
     problem = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(data))
     if problem is not None:
-        raise TargetError(f"{path}: {problem.json_path.removeprefix('$').lstrip('.') or 'file'}: {problem.message}")
+        # The message quotes the value, which may be the whole file.
+        message = re.sub(r"(?s)^(.{150}).{50,}(.{150})$", r"\1 ... \2", problem.message)
+        raise TargetError(f"{path}: {problem.json_path.removeprefix('$').lstrip('.') or 'file'}: {message}")
     assert isinstance(data, dict)
     return data
+
+
+def _integers(value: Any) -> Any:
+    """``value`` with whole numbers written as 8.0 as integers, which the schema takes them for."""
+    if isinstance(value, dict):
+        return {key: _integers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_integers(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _from_dict(data: dict[str, Any], path: Path) -> Board:

@@ -22,10 +22,10 @@ def check_capacity(library: Library, board: Board) -> None:
             f"constants need {library.constant_bytes:,} bytes of flash and the board has {flash:,}"
             f" ({library.constant_bytes - flash:,} too many)"
         )
-    if library.arena_size > ram:
+    if library.arena_size + board.stack_size > ram:
         problems.append(
-            f"the arena needs {library.arena_size:,} bytes of RAM and the board has {ram:,}"
-            f" ({library.arena_size - ram:,} too many)"
+            f"the arena needs {library.arena_size:,} bytes of RAM beside {board.stack_size:,} of stack and the board "
+            f"has {ram:,} ({library.arena_size + board.stack_size - ram:,} too many)"
         )
     if problems:
         raise CapacityError(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import click
 
@@ -14,6 +16,11 @@ from .errors import Error
 
 _LEVELS = ("time", "balanced", "ram", "size")
 _File = click.Path(path_type=Path)
+_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+_REFUSALS = _FULL | {
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.ENOENT, errno.ENOTDIR, errno.EISDIR),
+    *(errno.ENAMETOOLONG, errno.EMFILE, errno.ENFILE, errno.EEXIST),
+}
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -156,8 +163,45 @@ def run_image_command(
 
 def main() -> None:
     """Entry point: a user's error is printed as one block and exits with 1; a bug keeps its traceback."""
+    # As an exception, so that temporary files go when a build system ends this program.
+    signal.signal(signal.SIGTERM, _end)
     try:
         cli.main(prog_name="tvm-stm32")
     except Error as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(1)
+        _fail(error)
+    except ImportError as error:
+        _fail(_missing_package(error))
+    except OSError as error:
+        _fail(_system_error(error))
+    except MemoryError:
+        _fail(Error("this computer has not enough memory for it", hint="a smaller model, or fewer samples"))
+
+
+def _end(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)
+
+
+def _fail(error: Error) -> NoReturn:
+    # Names out of a model may hold control characters, which a terminal would obey.
+    text = "".join(c if c.isprintable() or c == "\n" else "?" for c in str(error))
+    click.echo(f"error: {text}", err=True)
+    sys.exit(1)
+
+
+def _missing_package(error: ImportError) -> Error:
+    """The message for a package that is not installed; anything else is a bug, raised again."""
+    from .doctor import missing_package
+
+    found = missing_package(error)
+    if found is None:
+        raise error
+    return found
+
+
+def _system_error(error: OSError) -> Error:
+    """What the system refuses where no better message is made; anything that is no matter of files is a bug."""
+    if error.errno not in _REFUSALS:
+        raise error
+    place = f"'{error.filename}'" if error.filename is not None else "a file"
+    hint = "check free space" if error.errno in _FULL else "check the path, its permissions and the free space"
+    return Error(f"cannot read or write {place}: {error.strerror}", hint=hint)

@@ -17,6 +17,7 @@ _RESERVED = frozenset((
     "using", "virtual", "xor", "errno", "stdin", "stdout", "stderr",
 ))
 # fmt: on
+_LONGEST = 63  # significant characters of an internal identifier in C99 (5.2.4.1)
 
 
 def network_name(text: str) -> str:
@@ -27,6 +28,12 @@ def network_name(text: str) -> str:
     name = re.sub("[^0-9a-z]+", "_", text.lower()).strip("_")
     if not name:
         raise ModelError(f"no C name can be made from '{text}'", hint="give one with --name")
+    if len(name) > _LONGEST:
+        raise ModelError(
+            f"the C name '{name[:20]}...' is {len(name)} characters long",
+            why=f"compilers need not tell names apart that differ after {_LONGEST} characters",
+            hint="give a shorter one with --name",
+        )
     if name[0].isdigit() or name in _RESERVED or name == "ai":
         name = f"net_{name}"
     return name

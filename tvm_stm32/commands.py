@@ -11,7 +11,9 @@ from .emit import emit
 from .emit.report import report, report_text
 from .errors import Error, TargetError
 from .files import write_atomically
+from .frontends import detect_format
 from .library import Library
+from .quiet import quiet
 from .resources import resource_dir
 from .target import Target
 
@@ -32,11 +34,11 @@ def _compile(
         raise TargetError("--board and --cpu are given both", why="a board says which CPU it has", hint="give one")
     chosen = load_board(board) if board is not None else None
     target = chosen.target if chosen is not None else Target.for_cpu(cpu or DEFAULT_CPU)
-    if not file.exists():
-        raise Error(f"model file '{file}' does not exist")
+    detect_format(file)
     from .compiler import CompileOptions, compile_model
 
-    library = compile_model(file, CompileOptions(target, level, name), params)
+    with quiet():
+        library = compile_model(file, CompileOptions(target, level, name), params)
     if chosen is not None:
         check_capacity(library, chosen)
     return library, chosen
@@ -85,6 +87,8 @@ def run_model(
     from .project.inference import run_samples
     from .project.samples import read_samples, write_outputs
 
+    if outputs is not None and not outputs.absolute().parent.is_dir():
+        raise Error(f"the folder of the outputs '{outputs}' does not exist", hint="make it first")
     library, chosen = _compile(file, board, None, level, params, name)
     assert chosen is not None
     samples = read_samples(inputs, library.inputs)

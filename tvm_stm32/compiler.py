@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .cnames import network_name
+from .errors import Error
 from .library import Library
 from .target import Target
 
@@ -35,7 +36,10 @@ def compile_model(path: Path, options: CompileOptions, params: Path | None = Non
     from .kernels.network import build_library
 
     name = network_name(options.name or path.name.split(".")[0])
-    model = load_model(path, params)
-    library = build_library(graph.prepare(model), model, options.target, name, options.level, options.settings())
+    try:
+        model = load_model(path, params)
+        library = build_library(graph.prepare(model), model, options.target, name, options.level, options.settings())
+    except Error as error:
+        raise error.about(path.name) from error
     memory.plan(library)
     return library

@@ -22,6 +22,16 @@ from .toolchain import (
 )
 
 _PACKAGES = ("apache-tvm", "scons", "numpy", "onnx", "tflite")
+# Packages that come with the installation, by the modules they bring.
+_MODULES = {
+    "tvm": "apache-tvm",
+    "tvm_ffi": "apache-tvm-ffi",
+    "google": "protobuf",
+    "elftools": "pyelftools",
+    "yaml": "pyyaml",
+    "SCons": "scons",
+    **{name: name for name in ("flatbuffers", "jinja2", "jsonschema", "ml_dtypes", "numpy", "onnx", "tflite")},
+}
 _MINIMUM_PYTHON = (3, 10)
 
 
@@ -94,6 +104,19 @@ def _package(name: str) -> Check:
     except metadata.PackageNotFoundError:
         return Check(name, "", "", f"pip install '{_requirement(name)}'")
     return Check(name, distribution.version, str(distribution.locate_file("")))
+
+
+def missing_package(error: ImportError) -> ToolchainError | None:
+    """The message for an import that failed because a package this project needs is absent or broken, else None."""
+    module = (error.name or "").split(".")[0]
+    package = _MODULES.get(module)
+    if package is None:
+        return None
+    return ToolchainError(
+        f"the Python package '{package}' cannot be imported by {sys.executable}",
+        why=str(error),
+        hint=f"pip install '{_requirement(package)}'",
+    )
 
 
 def _requirement(name: str) -> str:

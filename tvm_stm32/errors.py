@@ -6,6 +6,11 @@ bug of ours and keeps its traceback.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+_AnyError = TypeVar("_AnyError", bound="Error")
+_LONGEST_NAME = 120
+
 
 class Error(Exception):
     """An error the user can understand and act on.
@@ -27,6 +32,21 @@ class Error(Exception):
         if self.hint:
             lines.append(f"  try: {self.hint}")
         return "\n".join(lines)
+
+    def about(self: _AnyError, file_name: str) -> _AnyError:
+        """The same error with the file's name in front, or itself when the message names the file already."""
+        if file_name in self.message:
+            return self
+        return type(self)(f"{file_name}: {self.message}", why=self.why, hint=self.hint)
+
+
+def quoted(name: str) -> str:
+    """A name out of a user's file as messages show it: in quotes, on one line, the middle of a long one left out."""
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in name)
+    if len(text) > _LONGEST_NAME:
+        half = _LONGEST_NAME // 2
+        text = f"{text[:half]}...{text[-half:]}"
+    return f"'{text}'"
 
 
 class ModelError(Error):

@@ -13,25 +13,41 @@ from .errors import Error
 def write_atomically(contents: Mapping[Path, str | bytes]) -> list[Path]:
     """Write all files under temporary names, then rename them into place; on failure none of them changes.
 
-    Raises :class:`Error` (full disk, no permission) naming the folder.
+    A process killed between two renames leaves files missing, never old beside new. Raises :class:`Error` (full disk,
+    no permission) naming the file.
     """
     staged: list[tuple[str, Path]] = []
     path = Path()
     try:
         for path, content in contents.items():
-            descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+            descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tvm-stm32-")
             staged.append((temporary, path))
             with os.fdopen(descriptor, "wb") as stream:
-                stream.write(content.encode() if isinstance(content, str) else content)
+                stream.write(content.encode("utf-8", "replace") if isinstance(content, str) else content)
             Path(temporary).chmod(0o666 & ~_umask())
+            if path.is_dir():
+                raise IsADirectoryError(0, "a folder of that name is in the way")
+        for path in contents if len(staged) > 1 else ():
+            # A set that is half old and half new would build; one with files missing does not.
+            path.unlink(missing_ok=True)
         for temporary, path in staged:
             Path(temporary).replace(path)
     except OSError as error:
-        raise Error(f"cannot write '{path}': {error.strerror}", hint="check free space and permissions") from error
+        raise Error(
+            f"cannot write '{path}': {error.strerror}", hint="check the folder, its free space and permissions"
+        ) from error
     finally:
         for temporary, _ in staged:
             Path(temporary).unlink(missing_ok=True)
     return [path for _, path in staged]
+
+
+def make_folder(folder: Path) -> None:
+    """Make ``folder`` and those above it when absent. Raises :class:`Error` naming it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Error(f"cannot make the folder '{folder}': {error.strerror}", hint="give another folder") from error
 
 
 def _umask() -> int:

@@ -13,6 +13,15 @@
 #include <arm_acle.h>
 #include <string.h>
 
+/*
+ * Makes a pointer's value unknown to the compiler, so that accesses near it use one register and immediate offsets
+ * instead of a pointer each, which a core with 13 free registers would have to spill.
+ */
+#define AI_OPAQUE(pointer) __asm__("" : "+r"(pointer))
+
+/* Has four sums finished together: computed one after the other, their operands would have to be kept and spilled. */
+#define AI_TOGETHER(a, b, c, d) __asm__("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d))
+
 /* Four bytes at any address: one LDR. */
 AI_INLINE uint32_t ai_load_word(const void *address)
 {
@@ -81,171 +90,200 @@ AI_INLINE void ai_widen_dsp(int16_t *tile, const int8_t *input, int32_t count, i
     }
 }
 
-/* Four pixels by two channels, packed lanes. `depth` is even; rows of the tile are `depth` int16 apart. */
+/* Accumulators of a pixel: even channel, and odd channel (with the even one in its low bits when lanes are packed). */
+typedef struct {
+    int32_t even;
+    int32_t odd;
+} ai_pair_sums;
+
+AI_INLINE int32_t ai_odd_sum(ai_pair_sums sums, int32_t packed)
+{
+    return (packed != 0) ? (int32_t)((uint32_t)sums.odd - (uint32_t)sums.even) >> 8 : sums.odd;
+}
+
+AI_INLINE ai_pair_sums ai_pair_bias(const int32_t *params, int32_t packed)
+{
+    ai_pair_sums sums;
+    sums.even = params[0];
+    sums.odd = (packed != 0) ? (int32_t)(((uint32_t)params[2] << 8) + (uint32_t)params[0]) : params[2];
+    return sums;
+}
+
+/* Step `k` (an input pair) of four pixels: one weight word, four input words, eight SMLAD. */
+AI_INLINE void ai_step_4px(const int16_t *x, const int8_t *w, int32_t k, int32_t depth, int32_t packed, ai_pair_sums *a,
+                           ai_pair_sums *b, ai_pair_sums *c, ai_pair_sums *d)
+{
+    const uint32_t word = ai_load_word(w + 4 * k);
+    const uint32_t xa = ai_load_word(x + 2 * k);
+    const uint32_t xb = ai_load_word(x + 2 * k + depth);
+    const uint32_t xc = ai_load_word(x + 2 * k + 2 * depth);
+    const uint32_t xd = ai_load_word(x + 2 * k + 3 * depth);
+    const uint32_t odd = (packed != 0) ? word : ai_odd_bytes(word);
+    uint32_t even;
+
+    a->odd = ai_smlad(xa, odd, a->odd);
+    b->odd = ai_smlad(xb, odd, b->odd);
+    c->odd = ai_smlad(xc, odd, c->odd);
+    d->odd = ai_smlad(xd, odd, d->odd);
+    even = ai_even_bytes(word);
+    a->even = ai_smlad(xa, even, a->even);
+    b->even = ai_smlad(xb, even, b->even);
+    c->even = ai_smlad(xc, even, c->even);
+    d->even = ai_smlad(xd, even, d->even);
+}
+
+/* Codes of two channels of a pixel. */
+AI_INLINE void ai_finish_pair(const ai_output_stage *stage, ai_pair_sums sums, int32_t packed, int32_t channel,
+                              int32_t channels, int8_t *output)
+{
+    const int32_t *const params = stage->params + (ptrdiff_t)channel * 2;
+
+    output[channel] = ai_finish(stage, sums.even, params[1], stage->shifts[channel]);
+    if (channel + 1 < channels) {
+        output[channel + 1] = ai_finish(stage, ai_odd_sum(sums, packed), params[3], stage->shifts[channel + 1]);
+    }
+}
+
+/* Four pixels by two channels. `depth` is even; rows of the tile are `depth` int16 apart. */
 AI_INLINE void ai_gemm_4px_dsp(const int16_t *tile, int32_t depth, const int8_t *weights, int32_t channels,
                                int32_t packed, const ai_output_stage *stage, int8_t *output, int32_t output_stride)
 {
+    const int32_t steps = depth / 2;
     const int8_t *w = weights;
-    int32_t c;
+    int32_t channel;
 
-    for (c = 0; c < channels; c += 2) {
+    for (channel = 0; channel < channels; channel += 2) {
         const int16_t *x = tile;
-        const int16_t *const end = tile + depth;
-        const int32_t *const params = stage->params + (ptrdiff_t)c * 2;
-        const int32_t bias0 = params[0];
-        const int32_t bias1 = (packed != 0) ? (int32_t)(((uint32_t)params[2] << 8) + (uint32_t)bias0) : params[2];
-        int32_t a0 = bias0;
-        int32_t b0 = bias0;
-        int32_t c0 = bias0;
-        int32_t d0 = bias0;
-        int32_t a1 = bias1;
-        int32_t b1 = bias1;
-        int32_t c1 = bias1;
-        int32_t d1 = bias1;
+        ai_pair_sums a = ai_pair_bias(stage->params + (ptrdiff_t)channel * 2, packed);
+        ai_pair_sums b = a;
+        ai_pair_sums c = a;
+        ai_pair_sums d = a;
+        int32_t k;
+        if (steps >= 4) {
+            const int8_t *const end = w + (ptrdiff_t)(steps - steps % 4) * 4;
+            do {
+                ai_step_4px(x, w, 0, depth, packed, &a, &b, &c, &d);
+                ai_step_4px(x, w, 1, depth, packed, &a, &b, &c, &d);
+                ai_step_4px(x, w, 2, depth, packed, &a, &b, &c, &d);
+                ai_step_4px(x, w, 3, depth, packed, &a, &b, &c, &d);
+                x += 8;
+                w += 16;
+                AI_OPAQUE(x);
+                AI_OPAQUE(w);
+            } while (w != end);
+        }
 #pragma GCC unroll 4
-        do {
-            uint32_t pair = ai_load_word(w);
-            const uint32_t xa = ai_load_word(x);
-            const uint32_t xb = ai_load_word(x + depth);
-            const uint32_t xc = ai_load_word(x + 2 * depth);
-            const uint32_t xd = ai_load_word(x + 3 * depth);
-            const uint32_t odd = (packed != 0) ? pair : ai_odd_bytes(pair);
-            a1 = ai_smlad(xa, odd, a1);
-            b1 = ai_smlad(xb, odd, b1);
-            c1 = ai_smlad(xc, odd, c1);
-            d1 = ai_smlad(xd, odd, d1);
-            pair = ai_even_bytes(pair);
-            a0 = ai_smlad(xa, pair, a0);
-            b0 = ai_smlad(xb, pair, b0);
-            c0 = ai_smlad(xc, pair, c0);
-            d0 = ai_smlad(xd, pair, d0);
-            w += 4;
-            x += 2;
-        } while (x != end);
-        if (packed != 0) {
-            a1 = (int32_t)((uint32_t)a1 - (uint32_t)a0) >> 8;
-            b1 = (int32_t)((uint32_t)b1 - (uint32_t)b0) >> 8;
-            c1 = (int32_t)((uint32_t)c1 - (uint32_t)c0) >> 8;
-            d1 = (int32_t)((uint32_t)d1 - (uint32_t)d0) >> 8;
+        for (k = 0; k < steps % 4; k++) {
+            ai_step_4px(x, w, k, depth, packed, &a, &b, &c, &d);
         }
-        {
-            const int32_t multiplier = params[1];
-            const int32_t shift = stage->shifts[c];
-            output[c] = ai_finish(stage, a0, multiplier, shift);
-            output[output_stride + c] = ai_finish(stage, b0, multiplier, shift);
-            output[2 * output_stride + c] = ai_finish(stage, c0, multiplier, shift);
-            output[3 * output_stride + c] = ai_finish(stage, d0, multiplier, shift);
-        }
-        if (c + 1 < channels) {
-            const int32_t multiplier = params[3];
-            const int32_t shift = stage->shifts[c + 1];
-            output[c + 1] = ai_finish(stage, a1, multiplier, shift);
-            output[output_stride + c + 1] = ai_finish(stage, b1, multiplier, shift);
-            output[2 * output_stride + c + 1] = ai_finish(stage, c1, multiplier, shift);
-            output[3 * output_stride + c + 1] = ai_finish(stage, d1, multiplier, shift);
-        }
+        w += (ptrdiff_t)(steps % 4) * 4;
+        ai_finish_pair(stage, a, packed, channel, channels, output);
+        ai_finish_pair(stage, b, packed, channel, channels, output + output_stride);
+        ai_finish_pair(stage, c, packed, channel, channels, output + (ptrdiff_t)2 * output_stride);
+        ai_finish_pair(stage, d, packed, channel, channels, output + (ptrdiff_t)3 * output_stride);
     }
+}
+
+/* Step `k` of one pixel. */
+AI_INLINE void ai_step_1px(uint32_t x, const int8_t *w, int32_t packed, ai_pair_sums *sums)
+{
+    const uint32_t word = ai_load_word(w);
+
+    sums->odd = ai_smlad(x, (packed != 0) ? word : ai_odd_bytes(word), sums->odd);
+    sums->even = ai_smlad(x, ai_even_bytes(word), sums->even);
 }
 
 /* One pixel by two channels. */
 AI_INLINE void ai_gemm_1px_dsp(const int16_t *tile, int32_t depth, const int8_t *weights, int32_t channels,
                                int32_t packed, const ai_output_stage *stage, int8_t *output)
 {
+    const int32_t steps = depth / 2;
     const int8_t *w = weights;
-    int32_t c;
+    int32_t channel;
 
-    for (c = 0; c < channels; c += 2) {
+    for (channel = 0; channel < channels; channel += 2) {
         const int16_t *x = tile;
-        const int16_t *const end = tile + depth;
-        const int32_t *const params = stage->params + (ptrdiff_t)c * 2;
-        int32_t a0 = params[0];
-        int32_t a1 = (packed != 0) ? (int32_t)(((uint32_t)params[2] << 8) + (uint32_t)a0) : params[2];
+        ai_pair_sums sums = ai_pair_bias(stage->params + (ptrdiff_t)channel * 2, packed);
+        int32_t k;
+        if (steps >= 4) {
+            const int8_t *const end = w + (ptrdiff_t)(steps - steps % 4) * 4;
+            do {
+                ai_step_1px(ai_load_word(x), w, packed, &sums);
+                ai_step_1px(ai_load_word(x + 2), w + 4, packed, &sums);
+                ai_step_1px(ai_load_word(x + 4), w + 8, packed, &sums);
+                ai_step_1px(ai_load_word(x + 6), w + 12, packed, &sums);
+                x += 8;
+                w += 16;
+                AI_OPAQUE(x);
+                AI_OPAQUE(w);
+            } while (w != end);
+        }
 #pragma GCC unroll 4
-        do {
-            const uint32_t pair = ai_load_word(w);
-            const uint32_t xa = ai_load_word(x);
-            a1 = ai_smlad(xa, (packed != 0) ? pair : ai_odd_bytes(pair), a1);
-            a0 = ai_smlad(xa, ai_even_bytes(pair), a0);
-            w += 4;
-            x += 2;
-        } while (x != end);
-        if (packed != 0) {
-            a1 = (int32_t)((uint32_t)a1 - (uint32_t)a0) >> 8;
+        for (k = 0; k < steps % 4; k++) {
+            ai_step_1px(ai_load_word(x + 2 * k), w + 4 * k, packed, &sums);
         }
-        output[c] = ai_finish(stage, a0, params[1], stage->shifts[c]);
-        if (c + 1 < channels) {
-            output[c + 1] = ai_finish(stage, a1, params[3], stage->shifts[c + 1]);
-        }
+        w += (ptrdiff_t)(steps % 4) * 4;
+        ai_finish_pair(stage, sums, packed, channel, channels, output);
     }
 }
 
-/* One pixel by eight channels of a dense layer: each input pair is loaded once for four weight words. */
+/* One pixel by six channels of a dense layer: each input pair is loaded once for three weight words. */
 AI_INLINE void ai_dense_dsp(const int16_t *tile, int32_t depth, const int8_t *weights, int32_t channels, int32_t packed,
                             const ai_output_stage *stage, int8_t *output)
 {
+    const int32_t blocks = channels - channels % 6;
     const ptrdiff_t row = (ptrdiff_t)depth * 2;
-    const int32_t blocks = channels - channels % 8;
-    int32_t c;
+    const int32_t steps = depth / 2;
+    const int8_t *w = weights;
+    int32_t channel;
 
-    for (c = 0; c < blocks; c += 8) {
+    for (channel = 0; channel < blocks; channel += 6) {
         const int16_t *x = tile;
-        const int16_t *const end = tile + depth;
-        const int8_t *w = weights + (ptrdiff_t)c * depth;
-        const int32_t *const params = stage->params + (ptrdiff_t)c * 2;
-        int32_t acc[8];
-        int32_t i;
-        acc[0] = params[0];
-        acc[1] = params[2];
-        acc[2] = params[4];
-        acc[3] = params[6];
-        acc[4] = params[8];
-        acc[5] = params[10];
-        acc[6] = params[12];
-        acc[7] = params[14];
-        if (packed != 0) {
-            acc[1] = (int32_t)(((uint32_t)acc[1] << 8) + (uint32_t)acc[0]);
-            acc[3] = (int32_t)(((uint32_t)acc[3] << 8) + (uint32_t)acc[2]);
-            acc[5] = (int32_t)(((uint32_t)acc[5] << 8) + (uint32_t)acc[4]);
-            acc[7] = (int32_t)(((uint32_t)acc[7] << 8) + (uint32_t)acc[6]);
+        const int8_t *w1 = w + row;
+        const int8_t *w2 = w1 + row;
+        ai_pair_sums a = ai_pair_bias(stage->params + (ptrdiff_t)channel * 2, packed);
+        ai_pair_sums b = ai_pair_bias(stage->params + (ptrdiff_t)channel * 2 + 4, packed);
+        ai_pair_sums c = ai_pair_bias(stage->params + (ptrdiff_t)channel * 2 + 8, packed);
+        int32_t k;
+        const int8_t *const end = w + (ptrdiff_t)(steps - steps % 4) * 4;
+        while (w != end) {
+#pragma GCC unroll 4
+            for (k = 0; k < 4; k++) {
+                const uint32_t codes = ai_load_word(x + 2 * k);
+                ai_step_1px(codes, w + 4 * k, packed, &a);
+                ai_step_1px(codes, w1 + 4 * k, packed, &b);
+                ai_step_1px(codes, w2 + 4 * k, packed, &c);
+            }
+            x += 8;
+            w += 16;
+            w1 += 16;
+            w2 += 16;
+            AI_OPAQUE(x);
+            AI_OPAQUE(w);
+            AI_OPAQUE(w1);
+            AI_OPAQUE(w2);
         }
-#pragma GCC unroll 2
-        do {
-            const uint32_t xa = ai_load_word(x);
-            uint32_t pair = ai_load_word(w);
-            acc[1] = ai_smlad(xa, (packed != 0) ? pair : ai_odd_bytes(pair), acc[1]);
-            acc[0] = ai_smlad(xa, ai_even_bytes(pair), acc[0]);
-            pair = ai_load_word(w + row);
-            acc[3] = ai_smlad(xa, (packed != 0) ? pair : ai_odd_bytes(pair), acc[3]);
-            acc[2] = ai_smlad(xa, ai_even_bytes(pair), acc[2]);
-            pair = ai_load_word(w + 2 * row);
-            acc[5] = ai_smlad(xa, (packed != 0) ? pair : ai_odd_bytes(pair), acc[5]);
-            acc[4] = ai_smlad(xa, ai_even_bytes(pair), acc[4]);
-            pair = ai_load_word(w + 3 * row);
-            acc[7] = ai_smlad(xa, (packed != 0) ? pair : ai_odd_bytes(pair), acc[7]);
-            acc[6] = ai_smlad(xa, ai_even_bytes(pair), acc[6]);
-            w += 4;
-            x += 2;
-        } while (x != end);
-        if (packed != 0) {
-            acc[1] = (int32_t)((uint32_t)acc[1] - (uint32_t)acc[0]) >> 8;
-            acc[3] = (int32_t)((uint32_t)acc[3] - (uint32_t)acc[2]) >> 8;
-            acc[5] = (int32_t)((uint32_t)acc[5] - (uint32_t)acc[4]) >> 8;
-            acc[7] = (int32_t)((uint32_t)acc[7] - (uint32_t)acc[6]) >> 8;
+#pragma GCC unroll 4
+        for (k = 0; k < steps % 4; k++) {
+            const uint32_t codes = ai_load_word(x + 2 * k);
+            ai_step_1px(codes, w + 4 * k, packed, &a);
+            ai_step_1px(codes, w1 + 4 * k, packed, &b);
+            ai_step_1px(codes, w2 + 4 * k, packed, &c);
         }
-#pragma GCC unroll 8
-        for (i = 0; i < 8; i++) {
-            output[c + i] = ai_finish(stage, acc[i], params[2 * i + 1], stage->shifts[c + i]);
-        }
+        w = w2 + (ptrdiff_t)(steps % 4) * 4;
+        ai_finish_pair(stage, a, packed, channel, channels, output);
+        ai_finish_pair(stage, b, packed, channel + 2, channels, output);
+        ai_finish_pair(stage, c, packed, channel + 4, channels, output);
     }
     if (blocks < channels) {
-        const ai_output_stage rest = {stage->params + (ptrdiff_t)c * 2,
-                                      stage->shifts + c,
+        const ai_output_stage rest = {stage->params + (ptrdiff_t)blocks * 2,
+                                      stage->shifts + blocks,
                                       stage->zero_point,
                                       stage->clamp_min,
                                       stage->clamp_max,
                                       stage->rounding,
                                       stage->fast};
-        ai_gemm_1px_dsp(tile, depth, weights + (ptrdiff_t)c * depth, channels - c, packed, &rest, output + c);
+        ai_gemm_1px_dsp(tile, depth, w, channels - blocks, packed, &rest, output + blocks);
     }
 }
 

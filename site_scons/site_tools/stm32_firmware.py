@@ -21,14 +21,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from SCons.Errors import BuildError
-from SCons.Node import NodeList
+from SCons.Node import Node, NodeList
 from SCons.Script import Action
 from SCons.Util import CLVar, is_String
-from stm32_model import BoardUse, Network, builder_method, content, identity, place
+from stm32_model import BoardUse, Network, Runtime, builder_method, content, identity, place
+
 from tvm_stm32.boards import load_board
 from tvm_stm32.errors import Error, ToolchainError
 from tvm_stm32.resources import resource_dir
@@ -52,7 +54,7 @@ class Image(NodeList):
     linker_script = None
 
 
-def _derive(env, overrides):
+def _derive(env, overrides: dict[str, object]):
     """A clone whose flags are lists of words, with an ENV of its own."""
     derived = env.Clone(**overrides)
     if "CCCOM" not in derived or "LINKCOM" not in derived:
@@ -70,7 +72,7 @@ def _derive(env, overrides):
     return derived
 
 
-def _use_compiler(env, kept, find):
+def _use_compiler(env, kept: Callable[[list[str]], object], find: Callable[[], Path]) -> None:
     """Make the environment compile with its own CC when ``kept(words)``, else with what ``find()`` finds.
 
     The compiler is named without its folder, which goes to ENV's PATH. A missing one is an error of the first compile,
@@ -89,19 +91,19 @@ def _use_compiler(env, kept, find):
     env.Replace(LINK="$CC", AS="$CC")
 
 
-def _failure(message):
+def _failure(message: str):
     def fail(target, source, env):  # noqa: ARG001
         raise BuildError(node=target, errstr=message, status=1, exitstatus=2)
 
     return Action(fail, cmdstr=None)
 
 
-def _find_cross_compiler(env):
+def _find_cross_compiler(env) -> Path:
     in_path = None if os.environ.get(GCC_VARIABLE) else env.WhereIs("arm-none-eabi-gcc")
     return Path(in_path) if in_path else find_gcc()
 
 
-def _add_flags(env, sources, runtime, machine, sections):
+def _add_flags(env, sources, runtime: Runtime, machine: list[str], sections: list[str]) -> None:
     """Ours before the user's, so that those win; the machine's last, since nothing else fits the board."""
     # Debug information names sources from the top folder, wherever that is: objects are the same in every checkout.
     places = ["$(", f"-fdebug-prefix-map={env.Dir('#').get_abspath()}=.", "$)"]
@@ -109,21 +111,20 @@ def _add_flags(env, sources, runtime, machine, sections):
     env["ASFLAGS"] = CLVar([*env["ASFLAGS"], *machine, "-c"])
     env["LINKFLAGS"] = CLVar([*env["LINKFLAGS"], *machine])
     env.Append(CPPDEFINES=["AI_USE_SECTIONS"])
-    networks = [item.include for item in _items(sources) if isinstance(item, Network)]
-    env["CPPPATH"] = [*env["CPPPATH"], *networks, *runtime.include]
+    env["CPPPATH"] = [*env["CPPPATH"], *(network.include for network in _networks(sources)), *runtime.include]
     env["LIBS"] = [*env["LIBS"], "m"]
 
 
-def _items(sources):
-    """Sources one by one, networks still whole."""
-    if isinstance(sources, (list, tuple)):
-        for item in sources:
-            yield from _items(item)
-    else:
+def _networks(sources) -> Iterator[Network]:
+    """The networks among sources, which may be lists of lists."""
+    if isinstance(sources, Network):
         yield sources
+    elif isinstance(sources, (list, tuple)):
+        for item in sources:
+            yield from _networks(item)
 
 
-def _objects(env, folder, sources, **overrides):
+def _objects(env, folder: Node, sources, **overrides) -> list[Node]:
     """Object nodes of sources, in ``folder``; anything else (objects, libraries) passes through."""
     nodes, taken = [], set()
     for node in env.arg2nodes(env.Flatten(sources), env.fs.Entry):
@@ -143,16 +144,26 @@ def _objects(env, folder, sources, **overrides):
     return nodes
 
 
-def _link_with(env, sources):
+def _source_objects(env, folder: Node, sources) -> list[Node]:
+    """Objects of an image's own sources. SCons misses ``#include MACRO``, so each depends on networks' headers."""
+    nodes = _objects(env, folder, sources)
+    for network in _networks(sources):
+        env.Depends([node for node in nodes if node.dir == folder], network.headers[0])
+    return nodes
+
+
+def _link_with(env, sources) -> None:
     names = [node.name for node in env.arg2nodes(env.Flatten(sources), env.fs.Entry)]
     env["LINK"] = "$CXX" if any(name.endswith(_CPLUSPLUS) for name in names) else "$CC"
 
 
-def _machine_flags(board):
+def _machine_flags(board: BoardUse) -> list[str]:
     """Compiler flags of a board. Its schema is checked by the commands; here that would cost most of a null build."""
     try:
         import yaml
-
+    except ImportError as error:
+        raise ToolchainError("the Python that runs SCons has no PyYAML", hint="pip install pyyaml") from error
+    try:
         with open(board.path, encoding="utf-8") as stream:
             data = yaml.safe_load(stream)
         return replace(Target.for_cpu(data["cpu"]), **data.get("features", {})).compile_flags
@@ -162,7 +173,7 @@ def _machine_flags(board):
 
 
 @builder_method
-def firmware(env, target, source, BOARD=None, RUNTIME=None, LINKER_SCRIPT=None, STARTUP=None, **overrides):
+def firmware(env, target, source, BOARD=None, RUNTIME=None, LINKER_SCRIPT=None, STARTUP=None, **overrides) -> Image:
     """The ``Firmware`` method."""
     folder, name = place(env, env.Flatten([target])[0])
     if not BOARD or str(BOARD) == "host":
@@ -184,7 +195,7 @@ def firmware(env, target, source, BOARD=None, RUNTIME=None, LINKER_SCRIPT=None, 
     startup = derived.arg2nodes(env.Flatten([STARTUP]), derived.fs.File) if STARTUP is not None else []
     port = [runtime.files[key] for key in _PORT if not (startup and key.endswith("startup.c"))]
     objects = folder.Dir(f"{name}.obj")
-    inputs = _objects(derived, objects, source)
+    inputs = _source_objects(derived, objects, source)
     # The runtime does nothing per element: for size.
     inputs += _objects(derived, objects.Dir("runtime"), [*runtime, *port, *startup], FIRMWARE_OPTIMIZE="-Os")
     map_file = folder.File(os.path.splitext(name)[0] + ".map")
@@ -197,16 +208,14 @@ def firmware(env, target, source, BOARD=None, RUNTIME=None, LINKER_SCRIPT=None, 
     return image
 
 
-def _linker_script(env, target, board):
-    node = env.Command(
-        target, [], Action("$TVMSTM32LDCOM", "$TVMSTM32LDCOMSTR"), IMPLICIT_COMMAND_DEPENDENCIES=0
-    )
+def _linker_script(env, target: Node, board: BoardUse) -> NodeList:
+    node = env.Command(target, [], Action("$TVMSTM32LDCOM", "$TVMSTM32LDCOMSTR"), IMPLICIT_COMMAND_DEPENDENCIES=0)
     template = env.File(os.path.join(resource_dir("runtime"), "port", "image.ld.in"))
     env.Depends(node, [board.node, template, identity(linker=content(*_LINKER_CODE))])
     return node
 
 
-def _checked(env, target, linked, board):
+def _checked(env, target: Node, linked: Node, board: BoardUse) -> NodeList:
     """The image under its own name: a copy made after the check, so a bad one never bears that name.
 
     SCons keeps what it knew of a target when a build of it fails. An image linked under its own name and then found bad
@@ -223,19 +232,18 @@ def _checked(env, target, linked, board):
 
 
 @builder_method
-def host_program(env, target, source, RUNTIME=None, **overrides):
+def host_program(env, target, source, RUNTIME=None, **overrides) -> NodeList:
     """The ``HostProgram`` method."""
     folder, name = place(env, env.Flatten([target])[0])
     derived = _derive(env, overrides)
-    _use_compiler(
-        derived, lambda words: "arm-none" not in " ".join(words) and derived.WhereIs(words[0]), find_host_cc
-    )
+    _use_compiler(derived, lambda words: "arm-none" not in " ".join(words) and derived.WhereIs(words[0]), find_host_cc)
     runtime = RUNTIME or derived.TvmRuntime(folder.Dir(f"{name}.runtime"))
     _add_flags(derived, source, runtime, [], [])
     _link_with(derived, source)
     port = [runtime.files[key] for key in _HOST_PORT]
     objects = folder.Dir(f"{name}.obj")
-    inputs = _objects(derived, objects, source) + _objects(derived, objects.Dir("runtime"), [*runtime, *port])
+    inputs = _source_objects(derived, objects, source)
+    inputs += _objects(derived, objects.Dir("runtime"), [*runtime, *port])
     program = derived.Program(folder.File(name), inputs)
     derived.Clean(program, objects)
     return program
@@ -257,11 +265,11 @@ def run_firmware(env, alias, image, BOARD=None, REPORT=None, REFERENCE=None, INP
     node = derived.Alias(alias, sources, Action("$TVMSTM32RUNCOM", "$TVMSTM32RUNCOMSTR"))
     derived.AlwaysBuild(node)
     # The run leaves its instruction counter beside the image.
-    derived.Clean(sources[0], derived.Glob(f"#{sources[0].dir.path}/icount-*"))
+    derived.Clean(sources[0], sources[0].dir.glob("icount-*"))
     return node
 
 
-def generate(env):
+def generate(env) -> None:
     """Add the builders to an environment."""
     if "TVMSTM32" not in env:
         env.Tool("stm32_model")
@@ -284,6 +292,6 @@ def generate(env):
     env.AddMethod(run_firmware, "RunFirmware")
 
 
-def exists(_env):
+def exists(_env) -> bool:
     """The compiler is looked for when an image is asked for."""
     return True

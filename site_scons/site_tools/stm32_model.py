@@ -32,6 +32,8 @@ import hashlib
 import json
 import os
 import sys
+from collections.abc import Callable
+from typing import ClassVar
 
 from SCons.Errors import StopError
 from SCons.Node import Node, NodeList
@@ -40,7 +42,7 @@ from SCons.Script import Action, Value
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def _package_dir():
+def _package_dir() -> str:
     """The folder of the Python package: above this file in a checkout, around it in a wheel."""
     for relative in (("..", "..", "tvm_stm32"), ("..", "..", "..")):
         folder = os.path.normpath(os.path.join(HERE, *relative))
@@ -76,11 +78,11 @@ class Network(NodeList):
 class Runtime(NodeList):
     """The C file of the ai_* runtime; ``files`` maps the runtime's files to their nodes in the build."""
 
-    files = {}
+    files: ClassVar[dict[str, Node]] = {}
     include = ()
 
 
-def builder_method(function):
+def builder_method(function: Callable) -> Callable:
     """A method of an environment whose user errors stop SCons with one message and the user's line."""
 
     @functools.wraps(function)
@@ -93,7 +95,7 @@ def builder_method(function):
     return method
 
 
-def _user_line():
+def _user_line() -> str:
     """``file, line N`` of the SConscript that called one of the tools."""
     frame = sys._getframe()
     while frame is not None:
@@ -104,19 +106,19 @@ def _user_line():
     return "the command line"
 
 
-def _top():
+def _top() -> str:
     from SCons.Node.FS import get_default_fs
 
     return get_default_fs().Top.get_abspath()
 
 
-def identity(**facts):
+def identity(**facts: object) -> Node:
     """A node of what a build depends on beside its files: canonical JSON, the same on every machine."""
     return Value(json.dumps(facts, sort_keys=True, separators=(",", ":")))
 
 
 @functools.cache
-def content(*names):
+def content(*names: str) -> str:
     """Digest of files of the package, by their path in it."""
     digest = hashlib.sha256()
     for name in names:
@@ -127,18 +129,19 @@ def content(*names):
 
 
 @functools.cache
-def _generator_files():
+def _generator_files() -> tuple[str, ...]:
     """Everything in the package that may decide what is generated, sorted."""
     found = []
     for folder, folders, names in os.walk(PACKAGE):
         folders[:] = [name for name in folders if name not in _NOT_GENERATOR]
         relative = os.path.relpath(folder, PACKAGE).replace(os.sep, "/")
-        found += [f"{relative}/{name}" for name in names if not name.startswith(".") and not name.endswith((".pyc", "~"))]
+        wanted = (name for name in names if name[0] != "." and not name.endswith((".pyc", "~")))
+        found += [f"{relative}/{name}" for name in wanted]
     return tuple(sorted(found))
 
 
 @functools.cache
-def _package_versions(python):
+def _package_versions(python: str) -> dict[str, str]:
     """Versions of the packages the generator works with, from folder names: importlib.metadata costs ten times that."""
     if python == sys.executable:
         folders = sys.path
@@ -158,7 +161,7 @@ def _package_versions(python):
     return versions
 
 
-def generator(env):
+def generator(env) -> dict[str, object]:
     """Version and content of the generator as facts for :func:`identity`: an edit of it regenerates."""
     python = env.subst("$PYTHON")
     if not os.path.dirname(python):
@@ -173,11 +176,11 @@ class _CleanSpawn:
     as soon as the sources are what they were before.
     """
 
-    def __init__(self, spawn):
+    def __init__(self, spawn: Callable[..., int]) -> None:
         self.spawn = spawn
-        self.targets = []
+        self.targets: list[Node] = []
 
-    def __call__(self, shell, escape, command, arguments, variables):
+    def __call__(self, shell, escape, command, arguments, variables) -> int:
         status = self.spawn(shell, escape, command, arguments, variables)
         if status:
             for target in self.targets:
@@ -189,7 +192,7 @@ class _CleanSpawn:
 class BoardUse:
     """A board as the tools use it: ``name``, ``argument`` of command lines, ``node`` builds depend on."""
 
-    def __init__(self, env, board):
+    def __init__(self, env, board: str | Node) -> None:
         text = str(board)
         if isinstance(board, Node) or "/" in text or os.sep in text or text.endswith((".yaml", ".yml")):
             self.node = env.File(board)
@@ -210,7 +213,7 @@ class BoardUse:
             self.node = identity(board=text, sha256=hashlib.sha256(stream.read()).hexdigest())
 
 
-def place(env, target):
+def place(env, target: str | Node) -> tuple[Node, str]:
     """Folder node and file name of a target given as a string (``#`` and variables allowed) or a node."""
     if isinstance(target, Node):
         return target.dir, target.name
@@ -219,7 +222,7 @@ def place(env, target):
 
 
 @builder_method
-def tvm_model(env, target, source, BOARD=None, CPU=None, LEVEL="time", PARAMS=None, **overrides):
+def tvm_model(env, target, source, BOARD=None, CPU=None, LEVEL="time", PARAMS=None, **overrides) -> Network:
     """The ``TvmModel`` method."""
     folder, name = place(env, env.Flatten([target])[0])
     if network_name(name) != name:
@@ -265,7 +268,7 @@ def tvm_model(env, target, source, BOARD=None, CPU=None, LEVEL="time", PARAMS=No
 
 
 @builder_method
-def tvm_runtime(env, folder):
+def tvm_runtime(env, folder: str | Node) -> Runtime:
     """The ``TvmRuntime`` method. A folder may be asked for more than once."""
     root = str(resource_dir("runtime"))
     folder = folder if isinstance(folder, Node) else env.Dir(folder)
@@ -284,12 +287,12 @@ def tvm_runtime(env, folder):
 
 
 @builder_method
-def name_of_network(_env, path):
+def name_of_network(_env, path: str | Node) -> str:
     """The ``NetworkName`` method."""
     return network_name(os.path.basename(str(path)).split(".")[0])
 
 
-def generate(env):
+def generate(env) -> None:
     """Add the builders to an environment."""
     env.SetDefault(
         # A list keeps a path with blanks one word.
@@ -307,6 +310,6 @@ def generate(env):
     env.AddMethod(name_of_network, "NetworkName")
 
 
-def exists(_env):
+def exists(_env) -> bool:
     """The generator comes with this file."""
     return True

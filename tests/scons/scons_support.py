@@ -239,7 +239,7 @@ def write_project(folder: Path) -> Project:
 
 
 def write_replay(project: Project, made: Project) -> str:
-    """A generator that copies the network ``made`` has built: tests that do not need TVM are quick. Returns its name."""
+    """A generator that copies the network ``made`` has built, for tests that do not need TVM. Returns its name."""
     from tvm_stm32.emit import OUTPUT_SUFFIXES
 
     main = str(project.path("tools/tvm_stm32/__main__.py"))

@@ -134,7 +134,7 @@ def test_a_corrupt_model_is_one_block(project: Project) -> None:
         ('env.Firmware("build/a.elf", ["main.c"])', "'a.elf' needs a BOARD"),
         ('env.Firmware("build/a.elf", ["main.c"], BOARD="host")', "HostProgram makes programs for this computer"),
         ('env.RunFirmware("run", "a.elf", BOARD=board)', "'run' needs BOARD and REPORT"),
-        ('Environment(tools=["stm32_firmware"], toolpath=["tools/site_scons/site_tools"]).Firmware("a", [], BOARD=board)',
+        ('Environment(tools=["stm32_firmware"], toolpath=env["toolpath"]).Firmware("a", [], BOARD=board)',
          "the environment has no C compiler and linker tools"),
     ],
 )  # fmt: skip

@@ -27,9 +27,9 @@ def project(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Project
 
 def flags(project: Project, setup: str, target: str = "main.o", sources: str = '["main.c", network]') -> list[str]:
     """Words of the command that makes ``target`` when the environment was set up that way."""
-    text = FIRMWARE.replace("SOURCES", sources)
-    silent = 'env.Replace(CCCOMSTR="", LINKCOMSTR="", ASPPCOMSTR="")\n'
-    project.write("SConstruct", HEAD + silent + setup + SNAPSHOT + "before = snapshot()\n" + text + "assert snapshot() == before\n")
+    silent = 'env.Replace(CCCOMSTR="", LINKCOMSTR="")\n'
+    calls = "before = snapshot()\n" + FIRMWARE.replace("SOURCES", sources) + "assert snapshot() == before\n"
+    project.write("SConstruct", HEAD + silent + setup + SNAPSHOT + calls)
     output = project.scons("-n").output
     (line,) = [line for line in output.splitlines() if f" -o build/app.elf.obj/{target} " in line]
     return line.split()
@@ -50,10 +50,10 @@ def test_cflags_as_string_or_list(project: Project, value: str) -> None:
 def test_defines_paths_and_libraries_as_strings(project: Project) -> None:
     project.path("a").mkdir()
     project.path("b").mkdir()
-    words = flags(project, "env.Replace(CPPDEFINES='MINE', CPPPATH='a:b', LIBS='c', LINKFLAGS='-Wl,--print-memory-usage -Wl,-n')\n")
+    words = flags(project, "env.Replace(CPPDEFINES='MINE', CPPPATH='a:b')\n")
     assert {"-DMINE", "-DAI_USE_SECTIONS", "-Ia", "-Ib", "-Ibuild/net"} <= set(words)
-    link = flags(project, "env.Replace(LIBS='c', LINKFLAGS='-Wl,--print-memory-usage -Wl,-n')\n", "linked.elf")
-    assert {"-lc", "-lm", "-Wl,-n", "-Wl,--print-memory-usage", "--specs=nano.specs"} <= set(link)
+    words = flags(project, "env.Replace(LIBS='c', LINKFLAGS='-Wl,--no-relax -Wl,-n')\n", "linked.elf")
+    assert {"-lc", "-lm", "-Wl,-n", "-Wl,--no-relax", "--specs=nano.specs"} <= set(words)
 
 
 def test_an_arm_compiler_of_the_environment_is_kept(project: Project) -> None:
@@ -73,7 +73,7 @@ def test_the_compiler_is_looked_for_in_the_environments_path(project: Project) -
 
 
 def test_keywords_override_variables_of_one_image(project: Project) -> None:
-    text = FIRMWARE.replace("SOURCES", '["main.c", network]').replace("BOARD=board)\n", "BOARD=board, FIRMWARE_OPTIMIZE='-O3')\n")
+    text = FIRMWARE.replace("SOURCES, BOARD", """["main.c", network], FIRMWARE_OPTIMIZE="-O3", BOARD""")
     project.write("SConstruct", HEAD + 'env["CCCOMSTR"] = ""\n' + text)
     output = project.scons("-n").output
     assert " -O3 " in next(line for line in output.splitlines() if "/main.o" in line)
@@ -91,12 +91,12 @@ def test_assembly_and_cpp_sources_are_compiled_for_the_board(project: Project) -
     project.write("extra.S", ".syntax unified\n.thumb\n.global extra\n.thumb_func\nextra:\n    bx lr\n")
     project.write("more.cpp", 'extern "C" int more(void) { return 2; }\n')
     sources = '["main.c", "extra.S", "more.cpp", network]'
-    text = FIRMWARE.replace("SOURCES", sources)
-    project.write("SConstruct", HEAD.replace('"gnulink"', '"g++", "gnulink"') + "env.Replace(CXXCOMSTR='CC $TARGET')\n" + text)
+    head = HEAD.replace('"gnulink"', '"g++", "gnulink"') + "env.Replace(CXXCOMSTR='CC $TARGET')\n"
+    project.write("SConstruct", head + FIRMWARE.replace("SOURCES", sources))
     # Objects only: Debian has the C++ library in a package of its own.
-    build = project.scons("build/app.elf.obj")
+    build = project.scons(*(f"build/app.elf.obj/{name}.o" for name in ("main", "extra", "more")))
     assert build.of("AS") == ["extra.o"]
-    assert {"main.o", "more.o"} <= set(build.of("CC"))
+    assert build.of("CC") == ["more.o"]
 
 
 def test_a_repository_with_its_own_program_needs_only_the_model_tool(project: Project) -> None:

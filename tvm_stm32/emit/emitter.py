@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import __version__
 from ..cnames import comment_text, string_literal
-from ..files import write_atomically
+from ..files import make_folder, write_atomically
 from ..library import Argument, Call, Library
 from ..model import TensorInfo
 from .literals import CTYPES, float_literal, initialiser
@@ -40,7 +40,7 @@ _DTYPES = {
 def emit(library: Library, folder: Path) -> list[Path]:
     """Write all files of ``library`` into ``folder`` (made if absent), whole or not at all. Returns their paths."""
     texts = render(library)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     return write_atomically({folder / f"{library.name}{suffix}": text for suffix, text in texts.items()})
 
 

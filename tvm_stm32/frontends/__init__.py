@@ -38,6 +38,8 @@ def detect_format(path: Path) -> str:
             head = stream.read(4096)
     except IsADirectoryError:
         raise ModelError(f"'{path}' is a folder, not a model file") from None
+    except FileNotFoundError:
+        raise ModelError(f"model file '{path}' does not exist") from None
     except OSError as error:
         raise ModelError(f"cannot read model file '{path}': {error.strerror}") from None
     if not head:

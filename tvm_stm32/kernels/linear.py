@@ -381,6 +381,8 @@ def _lower_depthwise(
     if form == "mve":
         stage = _mve_depthwise_stage(stage, weight, geometry["input_zero_point"])
         workspace = 16 * weight.shape[1] * weight.shape[2] if geometry["padded"] else 0
+    elif form == "dsp":
+        workspace = weights.size if geometry["padded"] else 0
     source = ctx.render("depthwise.c.j2", **geometry, multiplier=multiplier, form=form, **stage.values)
     kernel = ctx.kernel(
         f"depthwise_{weight.shape[1]}x{weight.shape[2]}_{channels}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from string import Template
 
 from ..boards import Board
+from ..cnames import comment_text
 from ..errors import TargetError
 from ..resources import resource_dir
 
@@ -31,7 +32,7 @@ def linker_script(board: Board, *, emulated: bool = True, stack_size: int | None
     region = f"    WEIGHTS (r) : ORIGIN = {weights.origin:#010x}, LENGTH = {weights.size:#x}\n" if separate else ""
     template = Template((resource_dir("runtime") / "port" / "image.ld.in").read_text(encoding="utf-8"))
     return template.substitute(
-        title=board.title,
+        title=comment_text(board.title),
         flash_name=flash.name,
         flash_origin=f"{flash.origin:#010x}",
         flash_size=f"{flash.size:#x}",

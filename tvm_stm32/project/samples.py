@@ -10,12 +10,16 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import Error
+from ..errors import Error, quoted
 from ..files import write_atomically
 from ..model import TensorInfo
+from .arrays import load_arrays
 
 GENERATED = 4
 """Samples made up when the user gives none."""
+
+LABELS = "labels"
+"""The array of right classes that may lie beside the inputs."""
 
 
 @dataclass(frozen=True)
@@ -37,22 +41,25 @@ def read_samples(path: Path | None, inputs: Sequence[TensorInfo]) -> Samples:
     """
     if path is None:
         return Samples([b"".join(generated(info, seed) for info in inputs) for seed in range(1, GENERATED + 1)], True)
-    arrays = _load(path)
-    missing = [info.name for info in inputs if info.name not in arrays]
+    names = array_names(inputs)
+    arrays = load_arrays(path, {*names, LABELS})
+    missing = [name for name in names if arrays.get(name) is None]
     if missing:
         raise Error(
-            f"{path.name} has no array for input {', '.join(repr(name) for name in missing)}",
-            why=f"it holds {', '.join(repr(name) for name in arrays) or 'nothing'}",
+            f"{path.name} has no array for input {', '.join(quoted(name) for name in missing)}",
+            why=f"it holds {', '.join(quoted(name) for name in list(arrays)[:20]) or 'nothing'}",
             hint="name each array as the model names its input",
         )
-    columns = [_column(path, arrays[info.name], info) for info in inputs]
+    columns = [_column(path, arrays[name], name, info) for name, info in zip(names, inputs, strict=True)]
     counts = {len(column) for column, _ in columns}
     if len(counts) > 1:
         raise Error(f"{path.name}: the inputs have different numbers of samples: {sorted(counts)}")
     packed = [b"".join(row.tobytes() for row in rows) for rows in zip(*(column for column, _ in columns), strict=True)]
+    if not inputs:
+        packed = [b""]
     if not packed:
-        raise Error(f"{path.name} holds no samples")
-    labels = arrays.get("labels")
+        raise Error(f"{path.name} holds no samples", why="an array's first dimension is 0")
+    labels = arrays.get(LABELS) if LABELS not in names else None
     if labels is not None and labels.shape != (len(packed),):
         raise Error(f"{path.name}: 'labels' has shape {labels.shape} for {len(packed)} samples")
     return Samples(packed, any(stacked for _, stacked in columns), labels)
@@ -75,11 +82,22 @@ def generated(info: TensorInfo, seed: int) -> bytes:
     return bytes(byte & 1 for byte in data) if dtype.kind == "b" else bytes(data)
 
 
+def array_names(infos: Sequence[TensorInfo]) -> list[str]:
+    """Names of the arrays: the model's, made unique with ``#2`` where a model gives one name (or one tensor) twice."""
+    names: list[str] = []
+    for info in infos:
+        name, number = info.name, 2
+        while name in names:
+            name, number = f"{info.name}#{number}", number + 1
+        names.append(name)
+    return names
+
+
 def write_outputs(path: Path, outputs: Sequence[TensorInfo], results: Sequence[bytes], stacked: bool) -> None:
     """Write outputs by name, in the model's order; with a sample axis when the inputs had one."""
     arrays: dict[str, np.ndarray] = {}
-    for info, column in zip(outputs, unpack(outputs, results), strict=True):
-        arrays[info.name] = column if stacked else column[0]
+    for name, column in zip(array_names(outputs), unpack(outputs, results), strict=True):
+        arrays[name] = column if stacked else column[0]
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, array in arrays.items():
@@ -102,25 +120,12 @@ def unpack(infos: Sequence[TensorInfo], results: Sequence[bytes]) -> list[np.nda
     return columns
 
 
-def _load(path: Path) -> dict[str, np.ndarray]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ValueError("it is a single array")
-            return {name: archive[name] for name in archive.files}
-    except OSError as error:
-        raise Error(f"cannot read inputs '{path}': {error.strerror or error}") from None
-    except (ValueError, zipfile.BadZipFile, EOFError, KeyError, MemoryError) as error:
-        raise Error(
-            f"'{path.name}' is no .npz file of plain arrays", why=str(error).splitlines()[0] if str(error) else ""
-        ) from None
-
-
-def _column(path: Path, array: np.ndarray, info: TensorInfo) -> tuple[np.ndarray, bool]:
+def _column(path: Path, array: np.ndarray | None, name: str, info: TensorInfo) -> tuple[np.ndarray, bool]:
     dtype = np.dtype(info.dtype)
+    assert array is not None
     if array.dtype != dtype:
         raise Error(
-            f"{path.name}: array '{info.name}' has element type {array.dtype}, the model's input is {dtype}",
+            f"{path.name}: array {quoted(name)} has element type {array.dtype}, the model's input is {dtype}",
             hint="convert (and quantize) the array first; tvm-stm32 inspect shows scale and zero point",
         )
     ordered = np.ascontiguousarray(array.astype(dtype.newbyteorder("<")))
@@ -130,6 +135,6 @@ def _column(path: Path, array: np.ndarray, info: TensorInfo) -> tuple[np.ndarray
         if array.shape[1:] == stacked and array.ndim == len(stacked) + 1:
             return ordered.reshape(len(array), *info.shape), True
     raise Error(
-        f"{path.name}: array '{info.name}' has shape {array.shape}, the model's input is {info.shape}",
+        f"{path.name}: array {quoted(name)} has shape {array.shape}, the model's input is {info.shape}",
         hint=f"give one sample of that shape, or (samples, {', '.join(str(e) for e in info.shape)})",
     )

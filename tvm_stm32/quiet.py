@@ -1,0 +1,34 @@
+"""Silence for native code."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Send what is written to the process's stdout and stderr nowhere while the block runs.
+
+    TVM logs from C++ past ``sys.stderr``, also about errors that are reported properly afterwards. It concerns every
+    thread, so it belongs into commands, not into functions a program may call.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved: dict[int, int] = {}
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for stream in (1, 2):
+            with contextlib.suppress(OSError):  # closed by the caller
+                saved[stream] = os.dup(stream)
+                os.dup2(nowhere, stream)
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for stream, copy in saved.items():
+            os.dup2(copy, stream)
+            os.close(copy)
+        os.close(nowhere)
