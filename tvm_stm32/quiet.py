@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import traceback
 from collections.abc import Iterator
+
+from .errors import Error
 
 
 @contextlib.contextmanager
@@ -25,6 +28,9 @@ def quiet() -> Iterator[None]:
                 saved[stream] = os.dup(stream)
                 os.dup2(nowhere, stream)
         yield
+    except Error as error:
+        _release(error)
+        raise
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -32,3 +38,10 @@ def quiet() -> Iterator[None]:
             os.dup2(copy, stream)
             os.close(copy)
         os.close(nowhere)
+
+
+def _release(error: BaseException | None) -> None:
+    """Let go of what the frames of an error hold: unfinished objects of TVM log when they are destroyed."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__

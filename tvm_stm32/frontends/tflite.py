@@ -102,7 +102,7 @@ def _operator_name(model: Any, op: Any) -> str:
     number = max(code.DeprecatedBuiltinCode(), code.BuiltinCode())
     if number == tflite.BuiltinOperator.CUSTOM:
         return f"CUSTOM {(code.CustomCode() or b'').decode('utf-8', 'replace')}".strip()
-    return _BUILTIN_NAMES.get(number, f"number {number}")
+    return str(_BUILTIN_NAMES.get(number, f"number {number}"))
 
 
 def _what_it_makes(subgraph: Any, op: Any) -> str:

@@ -1,0 +1,146 @@
+"""ONNX files before the importer sees them: texts, data kept elsewhere, sizes, operators, and ONNX's own checker."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import onnx
+from tvm.relax.frontend.onnx import onnx_frontend as importer
+
+from ..errors import ModelError, UnsupportedOperatorError, quoted
+from .limits import LARGEST_TENSOR, check_dtype, check_shape
+
+_DOMAINS = ("", "ai.onnx", "com.microsoft")
+
+
+def parse(file: str, data: bytes) -> onnx.ModelProto:
+    """The model, once ONNX's checker accepts it and nothing of it lies outside the file. Raises :class:`ModelError`."""
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+        for message in messages(model):
+            if isinstance(message, onnx.TensorProto):
+                _check_tensor(file, message)
+        if not model.graph.node and not model.graph.output:
+            raise ModelError(f"'{file}' is not an ONNX model", why="it holds no graph with nodes")
+        # First, for it names operator and node; the checker would only say that the operator is not registered.
+        _check_operators(file, model)
+        onnx.checker.check_model(model)
+    except ModelError:
+        raise
+    except Exception as error:  # protobuf and checker have no common base class
+        raise ModelError(
+            f"{file}: truncated, corrupt or invalid ONNX model",
+            why=reason(error),
+            hint="export the model again, and check it with onnx.checker.check_model",
+        ) from error
+    return model
+
+
+def messages(message: Any) -> Iterator[Any]:
+    """``message`` and every message in it; reading a text field raises for bytes that are no UTF-8."""
+    open_ = [message]
+    while open_:
+        current = open_.pop()
+        yield current
+        for field, value in current.ListFields():
+            if field.type == field.TYPE_MESSAGE:
+                open_.extend(value if isinstance(value, _sequences(value)) else [value])
+            elif field.type == field.TYPE_STRING and not isinstance(value, str):
+                list(value)
+
+
+def _sequences(value: Any) -> tuple[type, ...]:
+    # Repeated fields are containers of protobuf's implementation, with no public class of their own.
+    return () if hasattr(value, "ListFields") else (type(value),)
+
+
+def reason(error: Exception) -> str:
+    """What an error of importer or checker says, on one line: names in it may hold line breaks."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith("==>")] or lines
+    text = " ".join(lines) if len(lines) <= 6 else lines[-1]
+    return (f"{text[:300]}..." if len(text) > 300 else text) or type(error).__name__
+
+
+def _check_tensor(file: str, tensor: onnx.TensorProto) -> None:
+    what = f"tensor {quoted(tensor.name)}"
+    if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
+        raise ModelError(
+            f"{file}: {what} keeps its data in another file",
+            why="external data is not read",
+            hint="save the model with its weights inside: onnx.save(model, file, save_as_external_data=False)",
+        )
+    if any(extent < 0 for extent in tensor.dims):
+        raise ModelError(f"{file}: {what} has the shape {list(tensor.dims)}", why="a dimension is negative")
+    check_shape(file, what, [extent or 1 for extent in tensor.dims])
+
+
+def static_shape(file: str, value: onnx.ValueInfoProto, notes: list[str]) -> list[int]:
+    """Shape of a graph input; a free batch dimension is 1, noted in ``notes``. Raises :class:`ModelError`."""
+    kind = value.type.tensor_type
+    what = f"input {quoted(value.name)}"
+    if not value.type.HasField("tensor_type") or not kind.HasField("shape"):
+        raise ModelError(
+            f"{file}: {what} has no shape" if value.type.HasField("tensor_type") else f"{file}: {what} is no tensor",
+            why="static memory is planned from fixed shapes",
+            hint="export the model with fixed input shapes",
+        )
+    shape: list[int] = []
+    for position, dim in enumerate(kind.shape.dim):
+        if dim.HasField("dim_value") and dim.dim_value >= 0:
+            shape.append(dim.dim_value)
+        elif position == 0 and not dim.HasField("dim_value"):
+            notes.append(f"{what}: the free batch dimension is 1")
+            shape.append(1)
+        else:
+            label = dim.dim_param or (dim.dim_value if dim.HasField("dim_value") else "?")
+            raise ModelError(
+                f"{file}: {what} has a dynamic shape (dimension {position} is '{label}')",
+                why="static memory is planned from fixed shapes",
+                hint="export the model with fixed input shapes",
+            )
+    check_shape(file, what, shape)
+    return shape
+
+
+def element_type(file: str, value: onnx.ValueInfoProto) -> str:
+    """Element type of a graph input as numpy spells it. Raises :class:`ModelError`."""
+    number = value.type.tensor_type.elem_type
+    names = {int(item): name.lower() for name, item in onnx.TensorProto.DataType.items()}
+    try:
+        dtype = str(onnx.helper.tensor_dtype_to_np_dtype(number))
+    except KeyError:
+        dtype = names.get(number, str(number))
+    check_dtype(file, f"input {quoted(value.name)}", names["object" == dtype and number or number] if dtype == "object" else dtype)
+    return dtype
+
+
+def _check_operators(file: str, model: onnx.ModelProto) -> None:
+    known = {*importer._get_convert_map(), "If"}
+    for message in messages(model.graph):
+        if not isinstance(message, onnx.NodeProto):
+            continue
+        if message.op_type not in known or message.domain not in _DOMAINS:
+            domain = f"{message.domain}." if message.domain else ""
+            raise UnsupportedOperatorError(
+                f"{file}: operator {domain}{message.op_type} of node {quoted(label(message))} is not supported",
+                why="the ONNX importer does not know it",
+                hint="replace it in the model by operators of the ONNX standard",
+            )
+
+
+def label(node: onnx.NodeProto) -> str:
+    """The name of a node, or what it makes when it has none."""
+    return str(node.name) or ", ".join(node.output) or str(node.op_type)
+
+
+def check_made_up(file: str, node: str, shape: list[int]) -> None:
+    """Refuse a constant that an operator makes up out of its shape before memory is spent on it."""
+    if any(extent < 0 for extent in shape) or math.prod(shape) > LARGEST_TENSOR:
+        raise ModelError(
+            f"{file}: node {quoted(node)} makes a tensor of shape {shape}",
+            why=f"more than {LARGEST_TENSOR:,} bytes in one tensor are beyond any Cortex-M",
+        )
