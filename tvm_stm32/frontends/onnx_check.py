@@ -10,7 +10,7 @@ import onnx
 from tvm.relax.frontend.onnx import onnx_frontend as importer
 
 from ..errors import ModelError, UnsupportedOperatorError, quoted
-from .limits import LARGEST_TENSOR, check_dtype, check_shape
+from .limits import IO_DTYPES, LARGEST_TENSOR, check_dtype, check_shape
 
 _DOMAINS = ("", "ai.onnx", "com.microsoft")
 
@@ -78,7 +78,7 @@ def _check_tensor(file: str, tensor: onnx.TensorProto) -> None:
     check_shape(file, what, [extent or 1 for extent in tensor.dims])
 
 
-def static_shape(file: str, value: onnx.ValueInfoProto, notes: list[str]) -> list[int]:
+def input_shape(file: str, value: onnx.ValueInfoProto, notes: list[str]) -> list[int]:
     """Shape of a graph input; a free batch dimension is 1, noted in ``notes``. Raises :class:`ModelError`."""
     kind = value.type.tensor_type
     what = f"input {quoted(value.name)}"
@@ -109,12 +109,12 @@ def static_shape(file: str, value: onnx.ValueInfoProto, notes: list[str]) -> lis
 def element_type(file: str, value: onnx.ValueInfoProto) -> str:
     """Element type of a graph input as numpy spells it. Raises :class:`ModelError`."""
     number = value.type.tensor_type.elem_type
-    names = {int(item): name.lower() for name, item in onnx.TensorProto.DataType.items()}
+    names = {int(item): str(name).lower() for name, item in onnx.TensorProto.DataType.items()}
     try:
         dtype = str(onnx.helper.tensor_dtype_to_np_dtype(number))
     except KeyError:
-        dtype = names.get(number, str(number))
-    check_dtype(file, f"input {quoted(value.name)}", names["object" == dtype and number or number] if dtype == "object" else dtype)
+        dtype = str(number)
+    check_dtype(file, f"input {quoted(value.name)}", dtype if dtype in IO_DTYPES else names.get(number, dtype))
     return dtype
 
 
@@ -137,10 +137,10 @@ def label(node: onnx.NodeProto) -> str:
     return str(node.name) or ", ".join(node.output) or str(node.op_type)
 
 
-def check_made_up(file: str, node: str, shape: list[int]) -> None:
+def check_made_up(node: str, shape: list[int]) -> None:
     """Refuse a constant that an operator makes up out of its shape before memory is spent on it."""
     if any(extent < 0 for extent in shape) or math.prod(shape) > LARGEST_TENSOR:
         raise ModelError(
-            f"{file}: node {quoted(node)} makes a tensor of shape {shape}",
+            f"node {quoted(node)} makes a tensor of shape {shape}",
             why=f"more than {LARGEST_TENSOR:,} bytes in one tensor are beyond any Cortex-M",
         )
