@@ -16,8 +16,9 @@ from .. import __version__
 from ..cnames import comment_text, string_literal
 from ..files import make_folder, write_atomically
 from ..library import Argument, Call, Library
+from ..library.ctypes import CTYPES
 from ..model import TensorInfo
-from .literals import CTYPES, float_literal, initialiser
+from .literals import float_literal, initialiser
 from .report import report, report_text
 
 OUTPUT_SUFFIXES = (".c", ".h", "_data.c", "_data.h", "_report.json", "_report.txt")

@@ -8,19 +8,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from ..errors import ModelError
+from ..library.ctypes import CTYPES
 
-CTYPES = {
-    "int8": "int8_t",
-    "uint8": "uint8_t",
-    "int16": "int16_t",
-    "uint16": "uint16_t",
-    "int32": "int32_t",
-    "uint32": "uint32_t",
-    "int64": "int64_t",
-    "uint64": "uint64_t",
-    "float32": "float",
-    "float64": "double",
-}
 _WIDTH = 116
 
 

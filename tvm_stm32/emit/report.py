@@ -29,7 +29,7 @@ def report(library: Library) -> dict[str, Any]:
         "arena_bytes": library.arena_size,
         "peak_live_bytes": max(live, default=0),
         "float_operators": library.float_operators,
-        "libm": sorted({name for kernel in library.kernels.values() for name in kernel.libm}),
+        "c_library": c_library(library),
         "notes": library.notes,
         "operators": [
             {
@@ -50,6 +50,11 @@ def report(library: Library) -> dict[str, Any]:
             for index, call in enumerate(library.calls)
         ],
     }
+
+
+def c_library(library: Library) -> list[str]:
+    """Functions of the C library a network may call: memcpy and memset (compilers make such calls too), and libm's."""
+    return sorted({"memcpy", "memset"} | {name for kernel in library.kernels.values() for name in kernel.libm})
 
 
 def _tensor(info: Any) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def _check_made_up(op_name: str, node: str, inputs: list[Any]) -> None:
     if op_name == "ConstantOfShape" and isinstance(inputs[0], ir.GenericConst):
         check_made_up(node, [int(extent) for extent in inputs[0].value.numpy().reshape(-1)])
     if op_name == "Range" and all(isinstance(value, ir.GenericConst) for value in inputs):
-        start, limit, delta = (float(value.value.numpy().reshape(-1)[0]) for value in inputs)
+        start, limit, delta = [float(value.value.numpy().reshape(-1)[0]) for value in inputs][:3]
         steps = (limit - start) / delta if delta else math.inf
         check_made_up(node, [math.ceil(steps) if math.isfinite(steps) else -1] if steps > 0 else [0])
 
@@ -103,17 +103,18 @@ def _quantizers(path: Path, graph: onnx.GraphProto) -> dict[str, Quantization]:
             continue
         scale = onnx.numpy_helper.to_array(values[node.input[1]]).reshape(-1)
         zero = values.get(node.input[2]) if len(node.input) > 2 else None
-        if not all(math.isfinite(value) and value > 0 for value in scale.tolist()):
+        bad = [value for value in scale.tolist() if not (math.isfinite(value) and value > 0)]
+        if bad or not scale.size:
             raise ModelError(
                 f"{path.name}: {node.op_type} of node {quoted(label(node))} has a bad scale",
-                why=f"{', '.join(f'{value:g}' for value in scale[:4])}: a scale is a positive number",
+                why=f"a scale is a positive number, not {bad[0]:g}" if bad else "it has no elements",
                 hint="quantize the model again",
             )
         if scale.size != 1:
             continue
         name = node.output[0] if node.op_type == _QUANTIZE else node.input[0]
-        codes = onnx.numpy_helper.to_array(zero).reshape(-1) if zero is not None else ()
-        found[name] = Quantization((float(scale[0]),), (int(codes[0]) if len(codes) else 0,))
+        codes = onnx.numpy_helper.to_array(zero).reshape(-1).tolist() if zero is not None else []
+        found[name] = Quantization((float(scale[0]),), (int(codes[0]) if codes else 0,))
     return found
 
 

@@ -40,21 +40,19 @@ def parse(file: str, data: bytes) -> onnx.ModelProto:
 
 
 def messages(message: Any) -> Iterator[Any]:
-    """``message`` and every message in it; reading a text field raises for bytes that are no UTF-8."""
+    """``message`` and every message in it. Raises :class:`UnicodeDecodeError` for text that is no UTF-8."""
     open_ = [message]
     while open_:
         current = open_.pop()
         yield current
         for field, value in current.ListFields():
             if field.type == field.TYPE_MESSAGE:
-                open_.extend(value if isinstance(value, _sequences(value)) else [value])
-            elif field.type == field.TYPE_STRING and not isinstance(value, str):
-                list(value)
-
-
-def _sequences(value: Any) -> tuple[type, ...]:
-    # Repeated fields are containers of protobuf's implementation, with no public class of their own.
-    return () if hasattr(value, "ListFields") else (type(value),)
+                open_ += [value] if hasattr(value, "ListFields") else list(value)
+            elif field.type == field.TYPE_STRING:
+                for text in [value] if isinstance(value, str | bytes) else value:
+                    # Some protobuf implementations hand out bytes instead of raising.
+                    if isinstance(text, bytes):
+                        text.decode("utf-8")
 
 
 def reason(error: Exception) -> str:

@@ -11,7 +11,8 @@ from ..model import Model
 from .legalize_qnn import legalize_qnn
 from .naming import adopt_names, is_made_up
 from .peephole import Peephole
-from .qdq import Emit, QdqRewriter, integer_pool
+from .pooling import integer_pool
+from .qdq import Emit, QdqRewriter
 from .qnn import QnnRewriter
 from .ssa import Function, normalized, rebuilt
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tvm import relax
 
 from . import dialect
-from .qdq import Emit, activation_bounds
+from .activation import activation_bounds
+from .qdq import Emit
 from .ssa import Function, constant, dtype_of, normalized, shape_of
 
 # Operators whose result is clamped by attributes.

@@ -16,9 +16,12 @@ from tvm import relax
 from .. import numerics
 from ..model import Numerics
 from . import dialect, operators
+from .activation import activation_bounds
 from .affine import Quantized, QuantizedConstant, dequantized, quantize_parameters, quantized_constant
 from .operators import Requantization
-from .ssa import Function, constant, dtype_of, normalized, shape_of
+from .pooling import mean_call, tflm_mean
+from .softmax import real_softmax, softmax_call
+from .ssa import Function, constant, dtype_of, shape_of
 
 # Operators that only move codes: with equal quantization on both sides they work on int8 as they are.
 _MOVEMENT = {
@@ -310,7 +313,7 @@ class QdqRewriter:
             if root.scale != 1.0 / 256.0 or root.zero_point != -128:
                 return None
             table = numerics.softmax_exponentials(numerics.softmax_parameters(data.scale))
-            return _softmax_call(call, data.data, table, "tflm", 0, 0, -128)
+            return softmax_call(call, data.data, table, "tflm", 0, 0, -128)
         return real_softmax(call, data, root.scale, root.zero_point)
 
     def _pool(self, root: Root) -> relax.Expr | None:
@@ -334,7 +337,7 @@ class QdqRewriter:
             source = self.emit(relax.op.permute_dims(source, [0, 2, 3, 1]))
         shape = shape_of(call)
         out_shape = (shape[0], shape[2], shape[3], shape[1]) if nchw else shape
-        result = _mean_call(
+        result = mean_call(
             source, pool, [int(s) for s in call.attrs.strides], out_shape, data.zero_point, requantization
         )
         return relax.op.permute_dims(self.emit(result), [0, 3, 1, 2]) if nchw else result
@@ -347,14 +350,14 @@ class QdqRewriter:
         count = shape[axes[0]] * shape[axes[1]]
         requantization = root.requantization(data.scale / root.scale, self.rounding)
         if self.reference == "tflm":
-            requantization = _tflm_mean(requantization, count)
+            requantization = tflm_mean(requantization, count)
         else:
             requantization = root.requantization(data.scale / (root.scale * count), self.rounding)
         source = data.data
         if axes == [2, 3]:
             source = self.emit(relax.op.permute_dims(source, [0, 2, 3, 1]))
             shape = shape_of(source)
-        pooled = _mean_call(
+        pooled = mean_call(
             source, list(shape[1:3]), [1, 1], (shape[0], 1, 1, shape[3]), data.zero_point, requantization
         )
         return relax.op.reshape(self.emit(pooled), shape_of(call))
@@ -418,127 +421,3 @@ class QdqRewriter:
         if data is None or data.dtype != "int8":
             return None
         return operators.table(data.data, self._requantize_table(data, root), "requantize")
-
-
-def real_softmax(call: relax.Call, data: Quantized, scale: float, zero_point: int) -> relax.Call:
-    """Softmax that rounds the real result: exponentials as Q31 constants, the quotient in integers.
-
-    exp(scale * -difference) has 256 values, so no float is left; the result equals rounding the exact softmax except
-    within about 2**-28 of a tie.
-    """
-    exponentials = np.exp(-data.scale * np.arange(256, dtype=np.float64))
-    table = np.minimum(np.floor(exponentials * 2.0**31 + 0.5), 2.0**31 - 1)
-    length = shape_of(call)[-1]
-    # out = round(e * (1 / scale) / sum): 1 / scale as a fixed-point factor that keeps both sides inside 63 bits.
-    room = min(30 - int(np.ceil(np.log2(1.0 / scale))), 30 - int(np.ceil(np.log2(length))))
-    factor_bits = max(0, room)
-    factor = numerics.round_half_away((1.0 / scale) * (1 << factor_bits))
-    while factor_bits > 0 and factor % 2 == 0:
-        factor, factor_bits = factor // 2, factor_bits - 1
-    return _softmax_call(call, data.data, table, "real", factor, factor_bits, zero_point)
-
-
-def _softmax_call(
-    call: relax.Call, data: relax.Expr, table: np.ndarray, mode: str, factor: int, factor_bits: int, zero_point: int
-) -> relax.Call:
-    return dialect.call(
-        "q.softmax",
-        [data, operators.const(table, "int32")],
-        shape_of(call),
-        "int8",
-        mode=mode,
-        factor=factor,
-        factor_bits=factor_bits,
-        output_zero_point=zero_point,
-    )
-
-
-def _mean_call(
-    data: relax.Expr,
-    pool: list[int],
-    strides: list[int],
-    out_shape: tuple[int, ...],
-    input_zero_point: int,
-    requantization: Requantization,
-) -> relax.Call:
-    return dialect.call(
-        "q.avg_pool2d",
-        [data],
-        out_shape,
-        "int8",
-        pool=pool,
-        strides=strides,
-        padding=[0, 0, 0, 0],
-        mode="requantize",
-        input_zero_point=input_zero_point,
-        multiplier=int(requantization.multiplier[0]),
-        shift=int(requantization.shift[0]),
-        **requantization.attributes(),
-    )
-
-
-def _tflm_mean(requantization: Requantization, count: int) -> Requantization:
-    """TFLM folds the division by the element count into the multiplier (spec of MEAN, reference kernels)."""
-    multiplier, shift = int(requantization.multiplier[0]), int(requantization.shift[0])
-    bits = min(count.bit_length() - 1, 32, 31 + shift)
-    return Requantization(
-        np.array([(multiplier << bits) // count], np.int32),
-        np.array([shift - bits], np.int32),
-        requantization.zero_point,
-        requantization.rounding,
-        requantization.clamp_min,
-        requantization.clamp_max,
-    )
-
-
-def activation_bounds(call: relax.Call) -> tuple[float, float | None] | None:
-    """``(low, high)`` of a relu or clip (high None: no upper bound), or None when they are no constants."""
-    name = dialect.name_of(call)
-    if name == "relax.nn.relu":
-        return 0.0, None
-    if name == "relax.nn.relu6":
-        return 0.0, 6.0
-    bounds = [getattr(argument, "value", None) for argument in call.args[1:]]
-    numbers = [float(bound) for bound in bounds if isinstance(bound, float | int)]
-    return (numbers[0], numbers[1]) if len(numbers) == len(bounds) == 2 else None
-
-
-def integer_pool(view: Function, value: relax.Expr, reference: Numerics) -> relax.Call | None:
-    """``q.avg_pool2d`` from the importers' cast(int32) -> avg_pool2d -> cast(int8).
-
-    TFLM rounds half away from code zero; Relay's int32 pool truncates.
-    """
-    cast = view.match(value, "relax.astype") if dialect.name_of(value) == "relax.astype" else None
-    if cast is None or dtype_of(value) != "int8":
-        return None
-    low, high, inner = numerics.INT8_MIN, numerics.INT8_MAX, cast.args[0]
-    clip = view.match(inner, "relax.clip")
-    if clip is not None:
-        bounds = activation_bounds(clip)
-        if bounds is None or bounds[1] is None:
-            return None
-        low, high, inner = max(low, int(bounds[0])), min(high, int(bounds[1])), clip.args[0]
-    pool = view.match(inner, "relax.nn.avg_pool2d")
-    if pool is None:
-        return None
-    wide = view.match(pool.args[0], "relax.astype")
-    if wide is None or dtype_of(wide.args[0]) != "int8" or dtype_of(wide) != "int32":
-        return None
-    if str(pool.attrs.layout) != "NHWC" or bool(pool.attrs.count_include_pad):
-        return None
-    if any(int(d) != 1 for d in pool.attrs.dilation):
-        return None
-    return normalized(
-        dialect.call(
-            "q.avg_pool2d",
-            [wide.args[0]],
-            shape_of(pool),
-            "int8",
-            pool=[int(extent) for extent in pool.attrs.pool_size],
-            strides=[int(stride) for stride in pool.attrs.strides],
-            padding=[int(p) for p in pool.attrs.padding],
-            mode="tflm" if reference == "tflm" else "truncate",
-            clamp_min=low,
-            clamp_max=high,
-        )
-    )

@@ -13,7 +13,8 @@ from ..numerics import MULTIPLY
 from . import dialect, operators
 from .affine import dequantized, quantize_parameters
 from .operators import Requantization
-from .qdq import Emit, real_softmax
+from .qdq import Emit
+from .softmax import real_softmax
 from .ssa import Function, constant, dtype_of, shape_of
 
 

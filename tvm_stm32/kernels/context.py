@@ -11,21 +11,8 @@ import numpy as np
 from tvm import relax
 
 from ..library import Argument, Call, Constant, Kernel, Library, Tensor
+from ..library.ctypes import CTYPES
 from ..target import Target
-
-CTYPES = {
-    "int8": "int8_t",
-    "uint8": "uint8_t",
-    "int16": "int16_t",
-    "uint16": "uint16_t",
-    "int32": "int32_t",
-    "uint32": "uint32_t",
-    "int64": "int64_t",
-    "uint64": "uint64_t",
-    "float32": "float",
-    "float64": "double",
-    "bool": "uint8_t",
-}
 
 
 @dataclass

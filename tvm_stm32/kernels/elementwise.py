@@ -11,7 +11,7 @@ from ..graph import dialect
 from ..graph.ssa import constant, shape_of
 from ..library import Argument, Call
 from .context import KernelContext, constant_argument, tensor_argument
-from .linear import ROUNDING
+from .stage import ROUNDING
 
 HEADER = ("ai_kernels.h",)
 

@@ -12,15 +12,18 @@ from ..graph import dialect
 from ..graph.lowering import lower_to_tir
 from ..graph.ssa import Function, constant, dtype_of
 from ..library import Argument, Call, Library
+from ..library.ctypes import CTYPES
 from ..model import Model
 from ..target import Target
-from . import elementwise, linear
-from .context import CTYPES, KernelContext, constant_argument, tensor_argument, workspace_argument
+from . import elementwise
+from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
+from .convolution import lower_conv2d
+from .dense import lower_dense
 from .tir import lower_prim_func
 
 _SINGLE_INPUT = {
-    "q.conv2d": linear.lower_conv2d,
-    "q.dense": linear.lower_dense,
+    "q.conv2d": lower_conv2d,
+    "q.dense": lower_dense,
     "q.avg_pool2d": elementwise.lower_pool,
     "q.max_pool2d": elementwise.lower_pool,
     "q.softmax": elementwise.lower_softmax,

@@ -1,0 +1,44 @@
+"""The sliding window of a convolution: template values and the words of the report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from ..graph import dialect
+from ..graph.ssa import shape_of
+
+
+def geometry_of(call: relax.Call, weight: np.ndarray) -> dict[str, Any]:
+    """Extents, strides, dilation and padding of a ``q.conv2d`` as template values."""
+    attrs = dialect.attributes(call)
+    batch, height, width, channels_in = shape_of(call.args[0])
+    _, out_h, out_w, channels = shape_of(call)
+    top, left, bottom, right = attrs["padding"]
+    return {
+        "batch": batch,
+        "height": height,
+        "width": width,
+        "channels_in": channels_in,
+        "out_h": out_h,
+        "out_w": out_w,
+        "channels": channels,
+        "kernel_h": weight.shape[1],
+        "kernel_w": weight.shape[2],
+        "stride_h": attrs["strides"][0],
+        "stride_w": attrs["strides"][1],
+        "dilation_h": attrs["dilation"][0],
+        "dilation_w": attrs["dilation"][1],
+        "pad_top": top,
+        "pad_left": left,
+        "padded": any((top, left, bottom, right)),
+        "input_zero_point": attrs["input_zero_point"],
+    }
+
+
+def detail_text(geometry: dict[str, Any], weight: np.ndarray, groups: int, form: str) -> str:
+    """Kernel size, stride, groups and form for the report."""
+    text = f"{weight.shape[1]}x{weight.shape[2]} stride {geometry['stride_h']}x{geometry['stride_w']}"
+    return text + (f" groups {groups}" if groups > 1 else "") + f", {form}"
