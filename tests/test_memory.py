@@ -1,0 +1,82 @@
+"""The planner: what is in use together never overlaps, and sizes reach the bound where it is known."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from support import MLPERF_TINY, shared
+
+from tvm_stm32 import memory
+from tvm_stm32.compiler import CompileOptions, compile_model
+from tvm_stm32.library import Argument, Call, Library, Tensor
+from tvm_stm32.memory.lifetimes import Buffer, lifetimes
+from tvm_stm32.memory.planner import lower_bound, place
+from tvm_stm32.model import Provenance, TensorInfo
+from tvm_stm32.target import Target
+
+
+def check(buffers, size):
+    for a, b in itertools.combinations(buffers, 2):
+        if a.overlaps(b):
+            assert a.offset + a.size <= b.offset or b.offset + b.size <= a.offset
+    assert all(buffer.offset % 8 == 0 and buffer.offset + buffer.size <= size for buffer in buffers)
+
+
+def test_random_lifetimes_never_overlap():
+    generator = random.Random(7)
+    for _ in range(100):
+        buffers = []
+        for number in range(generator.randrange(1, 40)):
+            first = generator.randrange(20)
+            last = first + generator.randrange(6)
+            buffers.append(Buffer(str(number), generator.randrange(1, 500), first, last))
+        size = place(buffers, 8)
+        check(buffers, size)
+        assert size >= lower_bound(buffers, 8)
+
+
+def test_a_chain_takes_its_largest_pair():
+    buffers = [Buffer(str(i), size, i, i + 1) for i, size in enumerate([100, 400, 200, 300, 80])]
+    assert place(buffers, 8) == lower_bound(buffers, 8) == 704 - 104
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [("ad01_int8", 2048), ("kws_ref_model", 16_640), ("pretrainedResnet_quant", 50_304), ("vww_96_int8", 55_424)],
+)
+def test_real_models_stay_within_their_arena(name, limit):
+    library = compile_model(shared(MLPERF_TINY / f"{name}.tflite"), CompileOptions(Target.for_cpu("cortex-m4")))
+    assert library.arena_size <= limit
+    assert library.arena_size == lower_bound(lifetimes(library), 8)
+
+
+def elementwise(in_place):
+    """input -> table -> output, same size."""
+    tensors = {name: Tensor(name, (64,), "int8") for name in ("in", "mid", "out")}
+    argument = Argument("tensor", "in", "int8_t")
+    calls = [
+        Call("table", "a", "k", (argument,), ("in",), ("mid",), in_place="in" if in_place else ""),
+        Call("table", "b", "k", (argument,), ("mid",), ("out",), in_place="mid" if in_place else ""),
+    ]
+    info = TensorInfo("x", (64,), "int8")
+    return Library(
+        "net", Provenance("f", "0", "test"), {}, [info], [info], ["in"], ["out"], tensors=tensors, calls=calls
+    )
+
+
+def test_elementwise_chains_work_in_place():
+    apart, together = elementwise(False), elementwise(True)
+    memory.plan(apart)
+    memory.plan(together)
+    assert (apart.arena_size, together.arena_size) == (128, 64)
+
+
+def test_a_tensor_used_later_is_not_overwritten():
+    library = elementwise(True)
+    library.calls.append(Call("add", "c", "k", (), ("in", "out"), ("sum",)))
+    library.tensors["sum"] = Tensor("sum", (64,), "int8")
+    library.output_tensors = ["sum"]
+    memory.plan(library)
+    assert library.tensors["in"].offset != library.tensors["mid"].offset
