@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import signal
 import sys
@@ -164,7 +165,8 @@ def run_image_command(
 def main() -> None:
     """Entry point: a user's error is printed as one block and exits with 1; a bug keeps its traceback."""
     # As an exception, so that temporary files go when a build system ends this program.
-    signal.signal(signal.SIGTERM, _end)
+    with contextlib.suppress(ValueError):  # only a main thread may
+        signal.signal(signal.SIGTERM, _end)
     try:
         cli.main(prog_name="tvm-stm32")
     except Error as error:

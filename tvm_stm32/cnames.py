@@ -49,7 +49,7 @@ def comment_text(text: str) -> str:
 def string_literal(text: str) -> str:
     """A C string literal of UTF-8 text."""
     out = []
-    for byte in text.encode():
+    for byte in text.encode("utf-8", "surrogateescape"):
         char = chr(byte)
         if char in '"\\' or char == "?":
             out.append("\\" + char)

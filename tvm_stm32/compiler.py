@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .cnames import network_name
-from .errors import Error
+from .errors import CapacityError, Error, ModelError
 from .library import Library
 from .target import Target
 
+ADDRESSES = 1 << 31
 LEVELS = ("time", "balanced", "ram", "size")
 
 
@@ -40,6 +41,20 @@ def compile_model(path: Path, options: CompileOptions, params: Path | None = Non
         model = load_model(path, params)
         library = build_library(graph.prepare(model), model, options.target, name, options.level, options.settings())
     except Error as error:
-        raise error.about(path.name) from error
+        named = error.about(path.name)
+        if named is error:
+            raise
+        raise named from error
+    except RecursionError as error:
+        raise ModelError(
+            f"{path.name}: a chain of operators is too long",
+            why="operators on single elements are compiled into one expression, and this one is nested too deep",
+            hint="put an operator that is no elementwise one, such as a pooling, between them",
+        ) from error
     memory.plan(library)
+    if library.arena_size > ADDRESSES:
+        raise CapacityError(
+            f"{path.name} needs {library.arena_size:,} bytes of RAM",
+            why="a Cortex-M addresses 4 GB, half of it at most RAM",
+        )
     return library

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .errors import ModelError
+
 INT8_MIN, INT8_MAX = -128, 127
 
 
@@ -19,9 +21,16 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
 
     ``frexp`` and round half away from zero, in double; results below 2**-32 flush to ``(0, 0)``. TFLM's
     QuantizeMultiplier and Relay's fixed-point requantize agree on it. A negative ``real`` gives a negative multiplier.
+    Raises :class:`ModelError` beyond 2**31.
     """
     if real == 0.0:
         return 0, 0
+    if not math.isfinite(real) or abs(real) > 2.0**31:
+        raise ModelError(
+            f"the quantization scales of an operator are too far apart: codes would be multiplied by {real:g}",
+            why="a multiplier has 31 bits before the point",
+            hint="quantize the model again, with representative data",
+        )
     mantissa, exponent = math.frexp(real)
     multiplier = round_half_away(mantissa * 2.0**31)
     if abs(multiplier) == 1 << 31:
@@ -109,8 +118,9 @@ def _wrap32(x: np.ndarray) -> np.ndarray:
 
 def quantize_activation(bound: float, scale: float, zero_point: int) -> int:
     """An activation bound in the output's codes, computed in float32 as TFLM does."""
-    quotient = np.float32(bound) / np.float32(scale)
-    return zero_point + round_half_away(float(quotient))
+    with np.errstate(over="ignore"):
+        quotient = float(np.float32(bound) / np.float32(scale))
+    return zero_point + round_half_away(min(max(quotient, -(2.0**31)), 2.0**31))
 
 
 @dataclass(frozen=True)
@@ -126,6 +136,12 @@ def softmax_parameters(input_scale: float, beta: float = 1.0) -> SoftmaxParamete
     """Parameters of TFLM's int8 softmax from the input scale."""
     real = min(float(beta) * float(input_scale) * (1 << 26), (1 << 31) - 1.0)
     multiplier, shift = quantize_multiplier(real)
+    if shift < 0:
+        raise ModelError(
+            f"the input scale of a softmax is {input_scale:g}",
+            why="below 2**-26 the fixed-point exponential has no bits left",
+            hint="quantize the model again, with representative data",
+        )
     return SoftmaxParameters(multiplier, shift, -math.floor(31.0 * (1 << 26) / (1 << shift)))
 
 

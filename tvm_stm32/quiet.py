@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 import traceback
@@ -42,6 +43,10 @@ def quiet() -> Iterator[None]:
 
 def _release(error: BaseException | None) -> None:
     """Let go of what the frames of an error hold: unfinished objects of TVM log when they are destroyed."""
-    while error is not None:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
+    # TVM's converters refer to themselves.
+    gc.collect()

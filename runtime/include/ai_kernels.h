@@ -99,7 +99,8 @@ AI_INLINE int32_t ai_multiply(int32_t x, int32_t multiplier, int32_t shift, int3
  */
 AI_INLINE int32_t ai_requantize_fast(int32_t x, int32_t multiplier, int32_t right, int32_t zero_point, int32_t rounding)
 {
-    const int32_t offset = (int32_t)((uint32_t)1 << (right - 1)) + (int32_t)((uint32_t)zero_point << right);
+    /* 2^(right - 1) + (zero_point << right) */
+    const int32_t offset = (int32_t)((uint32_t)(2 * zero_point + 1) << (right - 1));
 
     if (rounding == AI_ROUNDING_TFLM) {
         return (ai_high_multiply_rounded(x, multiplier) + (offset + (x >> 31))) >> right;

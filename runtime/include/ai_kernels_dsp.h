@@ -69,6 +69,31 @@ AI_INLINE int32_t ai_smlad(uint32_t x, uint32_t y, int32_t accumulator)
     return __smlad((int16x2_t)x, (int16x2_t)y, accumulator);
 }
 
+/*
+ * ai_finish for tables whose multipliers are doubled (modulo 2^32), as the multiply instructions want them: a tenth of
+ * a depthwise kernel. Without the fast form tables hold plain multipliers.
+ */
+AI_INLINE int8_t ai_finish_dsp(const ai_output_stage *stage, int32_t accumulator, int32_t multiplier, int32_t shift)
+{
+#if AI_HAS_SMMLA
+    if (stage->fast != 0) {
+        const int32_t offset = (int32_t)((uint32_t)(2 * stage->zero_point + 1) << (shift - 1));
+        int32_t code;
+        if (stage->rounding == AI_ROUNDING_TFLM) {
+            __asm__("smmlar %0, %1, %2, %1" : "=r"(code) : "r"(accumulator), "r"(multiplier));
+            code += offset + (accumulator >> 31);
+        } else {
+            __asm__("smmla %0, %1, %2, %1" : "=r"(code) : "r"(accumulator), "r"(multiplier));
+            code += offset;
+        }
+        return (int8_t)ai_clamp(code >> shift, stage->clamp_min, stage->clamp_max);
+    }
+    return ai_finish(stage, accumulator, multiplier, shift);
+#else
+    return ai_finish(stage, accumulator, (stage->fast != 0) ? (int32_t)((uint32_t)multiplier >> 1) : multiplier, shift);
+#endif
+}
+
 /* The negated zero point in both halfwords. */
 AI_INLINE uint32_t ai_minus_pair(int32_t zero_point)
 {
@@ -138,9 +163,9 @@ AI_INLINE void ai_finish_pair(const ai_output_stage *stage, ai_pair_sums sums, i
 {
     const int32_t *const params = stage->params + (ptrdiff_t)channel * 2;
 
-    output[channel] = ai_finish(stage, sums.even, params[1], stage->shifts[channel]);
+    output[channel] = ai_finish_dsp(stage, sums.even, params[1], stage->shifts[channel]);
     if (channel + 1 < channels) {
-        output[channel + 1] = ai_finish(stage, ai_odd_sum(sums, packed), params[3], stage->shifts[channel + 1]);
+        output[channel + 1] = ai_finish_dsp(stage, ai_odd_sum(sums, packed), params[3], stage->shifts[channel + 1]);
     }
 }
 

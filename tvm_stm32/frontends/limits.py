@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tvm
-from tvm import relax
+from tvm import ir, relax
 
 from ..errors import ModelError, quoted
 from ..model import TensorInfo
@@ -15,6 +15,11 @@ LARGEST_TENSOR = 256 << 20
 """Bytes; far beyond the memories of any Cortex-M, and small enough to build."""
 
 MOST_DIMENSIONS = 16
+
+_QUANTIZERS = ("relax.quantize", "relax.dequantize")
+
+MOST_STEPS = 4096
+"""Steps of a recurrent operator, which the importers unroll."""
 
 IO_DTYPES = ("float32", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool")
 """Element types of inputs and outputs."""
@@ -25,7 +30,7 @@ def check_shape(file: str, what: str, shape: Sequence[int], item_size: int = 1) 
     text = "x".join(str(extent) for extent in shape)
     if len(shape) > MOST_DIMENSIONS:
         raise ModelError(f"{file}: {what} has {len(shape)} dimensions", why=f"at most {MOST_DIMENSIONS} are supported")
-    if any(extent == 0 for extent in shape):
+    if any(extent <= 0 for extent in shape):
         raise ModelError(
             f"{file}: {what} of shape {text} has no elements",
             why="a tensor without elements has no place in memory",
@@ -66,6 +71,9 @@ def check_module(file: str, module: tvm.IRModule, outputs: Sequence[TensorInfo])
                 hint="export the model with fixed input shapes",
             )
         check_shape(file, f"the result of {quoted(name)}", shape, _item_size(str(kind.dtype)))
+    for block in function.body.blocks:
+        for binding in block.bindings:
+            _check_scale(file, binding)
     result = function.ret_ty
     kinds = list(result.fields) if isinstance(result, relax.TupleType) else [result]
     for info, kind in zip(outputs, kinds, strict=True):
@@ -77,6 +85,20 @@ def check_module(file: str, module: tvm.IRModule, outputs: Sequence[TensorInfo])
                 why=f"the operators give {kind.dtype} {shape}" if shape is not None else "the operators give no tensor",
                 hint="the file is damaged, or was changed by hand: export the model again",
             )
+
+
+def _check_scale(file: str, binding: relax.Binding) -> None:
+    call = binding.value if isinstance(binding, relax.VarBinding) else None
+    if not isinstance(call, relax.Call) or not isinstance(call.op, ir.Op) or call.op.name not in _QUANTIZERS:
+        return
+    scale = call.args[1].value.numpy() if isinstance(call.args[1], ir.GenericConst) else np.ones(1)
+    wrong = scale[~(np.isfinite(scale) & (scale > 0))]
+    if wrong.size:
+        raise ModelError(
+            f"{file}: {call.op.name.split('.')[-1]} of {quoted(binding.var.name)} has the scale {wrong.flat[0]:g}",
+            why="a scale is a positive number",
+            hint="quantize the model again",
+        )
 
 
 def static_shape(kind: relax.TensorType) -> tuple[int, ...] | None:

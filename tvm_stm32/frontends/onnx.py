@@ -19,7 +19,8 @@ from ..model import Model, Quantization, TensorInfo
 from . import provenance
 from .binding import bind
 from .limits import check_dtype, check_module, static_shape
-from .onnx_check import check_made_up, element_type, input_shape, label, parse, reason
+from .onnx_check import check_made_up, element_type, input_shape, label, parse
+from .reasons import reason
 
 _QUANTIZE, _DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 
@@ -35,7 +36,7 @@ def load(path: Path) -> Model:
     shapes = {value.name: input_shape(path.name, value, notes) for value in free}
     dtypes = {value.name: element_type(path.name, value) for value in free}
     module = _import(path, graph_model, shapes, dtypes)
-    quantizers = _quantizers(path, graph)
+    quantizers = _quantizers(graph)
     inputs = [TensorInfo(name, tuple(shapes[name]), dtypes[name], quantizers.get(name)) for name in shapes]
     outputs = _outputs(path, graph, module, quantizers)
     check_module(path.name, module, outputs)
@@ -59,7 +60,8 @@ class _NamingImporter(importer.ONNXGraphImporter):  # type: ignore[misc]  # TVM 
             ) from error
         if isinstance(result, relax.Call):
             result = self.bb.normalize(result)
-        if isinstance(result, relax.Var | relax.Call) and isinstance(result.ty, relax.TensorType):
+        kinds = (relax.TensorType, relax.TupleType) if isinstance(result, relax.Call) else relax.TensorType
+        if isinstance(result, relax.Var | relax.Call) and isinstance(result.ty, kinds):
             return bind(self.bb, result, name)
         return result
 
@@ -85,16 +87,14 @@ def _import(
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             module = _NamingImporter(shapes, dtypes, sanitize=False).from_onnx(graph_model.graph, opset)
-    except ModelError as error:
-        raise error.about(path.name) from error
+    except ModelError:
+        raise
     except Exception as error:
-        raise ModelError(
-            f"{path.name}: the ONNX importer cannot read it", why=f"{type(error).__name__}: {reason(error)}"
-        ) from error
+        raise ModelError(f"{path.name}: the ONNX importer cannot read it", why=reason(error)) from error
     return tvm.IRModule({"main": module["main"].without_attr("num_input")})
 
 
-def _quantizers(path: Path, graph: onnx.GraphProto) -> dict[str, Quantization]:
+def _quantizers(graph: onnx.GraphProto) -> dict[str, Quantization]:
     """Per-tensor quantization of graph inputs and outputs, from the Q and DQ nodes they touch."""
     values = {tensor.name: tensor for tensor in graph.initializer}
     found: dict[str, Quantization] = {}
@@ -103,13 +103,6 @@ def _quantizers(path: Path, graph: onnx.GraphProto) -> dict[str, Quantization]:
             continue
         scale = onnx.numpy_helper.to_array(values[node.input[1]]).reshape(-1)
         zero = values.get(node.input[2]) if len(node.input) > 2 else None
-        bad = [value for value in scale.tolist() if not (math.isfinite(value) and value > 0)]
-        if bad or not scale.size:
-            raise ModelError(
-                f"{path.name}: {node.op_type} of node {quoted(label(node))} has a bad scale",
-                why=f"a scale is a positive number, not {bad[0]:g}" if bad else "it has no elements",
-                hint="quantize the model again",
-            )
         if scale.size != 1:
             continue
         name = node.output[0] if node.op_type == _QUANTIZE else node.input[0]

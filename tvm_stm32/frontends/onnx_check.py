@@ -11,6 +11,7 @@ from tvm.relax.frontend.onnx import onnx_frontend as importer
 
 from ..errors import ModelError, UnsupportedOperatorError, quoted
 from .limits import IO_DTYPES, LARGEST_TENSOR, check_dtype, check_shape
+from .reasons import reason
 
 _DOMAINS = ("", "ai.onnx", "com.microsoft")
 
@@ -53,14 +54,6 @@ def messages(message: Any) -> Iterator[Any]:
                     # Some protobuf implementations hand out bytes instead of raising.
                     if isinstance(text, bytes):
                         text.decode("utf-8")
-
-
-def reason(error: Exception) -> str:
-    """What an error of importer or checker says, on one line: names in it may hold line breaks."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    lines = [line for line in lines if not line.startswith("==>")] or lines
-    text = " ".join(lines) if len(lines) <= 6 else lines[-1]
-    return (f"{text[:300]}..." if len(text) > 300 else text) or type(error).__name__
 
 
 def _check_tensor(file: str, tensor: onnx.TensorProto) -> None:
@@ -117,10 +110,16 @@ def element_type(file: str, value: onnx.ValueInfoProto) -> str:
 
 
 def _check_operators(file: str, model: onnx.ModelProto) -> None:
-    known = {*importer._get_convert_map(), "If"}
+    known = importer._get_convert_map()
     for message in messages(model.graph):
         if not isinstance(message, onnx.NodeProto):
             continue
+        if message.op_type in ("If", "Loop", "Scan") and message.domain in _DOMAINS:
+            raise UnsupportedOperatorError(
+                f"{file}: operator {message.op_type} of node {quoted(label(message))} is not supported",
+                why="memory and the order of operators are planned when the model is compiled",
+                hint="export the model without control flow",
+            )
         if message.op_type not in known or message.domain not in _DOMAINS:
             domain = f"{message.domain}." if message.domain else ""
             raise UnsupportedOperatorError(
@@ -137,7 +136,9 @@ def label(node: onnx.NodeProto) -> str:
 
 def check_made_up(node: str, shape: list[int]) -> None:
     """Refuse a constant that an operator makes up out of its shape before memory is spent on it."""
-    if any(extent < 0 for extent in shape) or math.prod(shape) > LARGEST_TENSOR:
+    if any(extent < 0 for extent in shape):
+        raise ModelError(f"node {quoted(node)} makes a tensor of no or endless length", why="its inputs are wrong")
+    if math.prod(shape) > LARGEST_TENSOR:
         raise ModelError(
             f"node {quoted(node)} makes a tensor of shape {shape}",
             why=f"more than {LARGEST_TENSOR:,} bytes in one tensor are beyond any Cortex-M",

@@ -92,19 +92,12 @@ def open_model(file: str, data: bytes) -> NamedModel:
             _check_subgraph(file, model, model.Subgraphs(position), len(data))
         return model
     except _DAMAGE as error:
-        raise corrupt(file, f"an offset leads outside its {len(data):,} bytes ({last_line(error)})") from error
+        raise corrupt(file, f"an offset leads outside its {len(data):,} bytes ({error})") from error
 
 
 def corrupt(file: str, why: str) -> ModelError:
     """The error about a damaged file."""
     return ModelError(f"{file}: truncated or corrupt TFLite model", why=why, hint="export or download the file again")
-
-
-def last_line(error: Exception) -> str:
-    """The line of an importer's message that says what is wrong; the type of an error without one."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    text = lines[-1].strip() if lines else type(error).__name__
-    return f"{text[:300]}..." if len(text) > 300 else text
 
 
 def indices(vector: Any) -> list[int]:
@@ -211,7 +204,7 @@ def _check_operator(file: str, model: Any, subgraph: NamedSubGraph, number: int,
 
 
 def _has_value(model: Any, tensor: Any) -> bool:
-    return bool(tensor.IsVariable()) or model.Buffers(tensor.Buffer()).DataLength() > 0 or tensor.Type() in _OPAQUE
+    return bool(tensor.IsVariable()) or model.Buffers(tensor.Buffer()).DataLength() > 0
 
 
 def _check_tensor(file: str, model: Any, tensor: NamedTensor) -> None:

@@ -15,6 +15,7 @@ from tvm import ir, relax, te, topi
 
 from ..errors import UnsupportedOperatorError
 from .dialect import name_of
+from .naming import is_made_up
 
 _RESHAPES = frozenset(
     {"relax.reshape", "relax.flatten", "relax.squeeze", "relax.expand_dims", "relax.nn.batch_flatten"}
@@ -225,20 +226,21 @@ def _moves_unit_axes_only(call: relax.Call) -> bool:
 
 def _legalize(module: ir.IRModule) -> ir.IRModule:
     """Replace every plain operator except ``relax.reshape`` by ``call_tir``."""
-    for binding in _bindings(module["main"]):
-        _check_types(binding)
+    main = module["main"]
+    for binding in _bindings(main):
+        _check_types(main, binding)
     try:
         module = _legalize_pass(module)
     except Exception as error:
         culprit = _first_failing(module)
         if culprit is None:
             raise
-        raise _unsupported(culprit, "no rule turns this variant into loops") from error
+        raise _unsupported(main, culprit, "no rule turns this variant into loops") from error
     for binding in _bindings(module["main"]):
         name = name_of(binding.value)
         is_packed = isinstance(binding.value, relax.Call) and isinstance(binding.value.op, relax.ExternFunc)
         if is_packed or (name.startswith("relax.") and name not in ("relax.call_tir", "relax.reshape")):
-            raise _unsupported(binding, "no rule turns this operator into loops")
+            raise _unsupported(module["main"], binding, "no rule turns this operator into loops")
     return module
 
 
@@ -256,7 +258,7 @@ def _scan(function: Callable[..., te.Tensor]) -> Callable[[relax.BlockBuilder, r
     return rule
 
 
-def _check_types(binding: relax.VarBinding) -> None:
+def _check_types(main: relax.Function, binding: relax.VarBinding) -> None:
     """Plain operators work on static shapes and element types Cortex-M has instructions (or small routines) for."""
     name = name_of(binding.value)
     if not name.startswith("relax.") or name == "relax.call_tir":
@@ -265,12 +267,15 @@ def _check_types(binding: relax.VarBinding) -> None:
     for type_ in types:
         if isinstance(type_, relax.TensorType) and str(type_.dtype) not in _DTYPES:
             raise _unsupported(
+                main,
                 binding,
                 f"its result has element type {type_.dtype}",
                 f"convert the model to float32 or integers (supported: {', '.join(sorted(_DTYPES))})",
             )
         if isinstance(type_, relax.TensorType) and _shape(relax.Var("result", type_)) is None:
-            raise _unsupported(binding, "its result has no fixed shape", "export the model with fixed input shapes")
+            raise _unsupported(
+                main, binding, "its result has no fixed shape", "export the model with fixed input shapes"
+            )
 
 
 def _first_failing(module: ir.IRModule) -> relax.VarBinding | None:
@@ -290,14 +295,26 @@ def _first_failing(module: ir.IRModule) -> relax.VarBinding | None:
     return None
 
 
-def _unsupported(binding: relax.VarBinding, why: str, hint: str = "") -> UnsupportedOperatorError:
+def _unsupported(main: relax.Function, binding: relax.VarBinding, why: str, hint: str = "") -> UnsupportedOperatorError:
     value = binding.value
     name = name_of(value) or (str(value.op.global_symbol) if isinstance(value.op, relax.ExternFunc) else str(value.op))
     return UnsupportedOperatorError(
-        f"operator '{name.removeprefix('relax.')}' of '{binding.var.name}' cannot be compiled",
+        f"operator '{name.removeprefix('relax.')}' of '{_label(main, binding.var)}' cannot be compiled",
         why=why,
         hint=hint or "replace the operator in the model, or give it to an external compiler",
     )
+
+
+def _label(main: relax.Function, variable: relax.Var) -> str:
+    """The variable's name, or of those computed from it the first name that is the user's."""
+    reached = {variable}
+    for binding in _bindings(main):
+        parts = [part for part in _parts(binding.value) if isinstance(part, relax.Var)]
+        if binding.var in reached or any(part in reached for part in parts):
+            if not is_made_up(binding.var.name):
+                return str(binding.var.name)
+            reached.add(binding.var)
+    return str(variable.name)
 
 
 def _has_constant_calls(function: relax.Function) -> bool:

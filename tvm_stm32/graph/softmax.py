@@ -6,6 +6,7 @@ import numpy as np
 from tvm import relax
 
 from .. import numerics
+from ..errors import ModelError
 from . import dialect, operators
 from .affine import Quantized
 from .ssa import shape_of
@@ -22,7 +23,13 @@ def real_softmax(call: relax.Call, data: Quantized, scale: float, zero_point: in
     length = shape_of(call)[-1]
     # out = round(e * (1 / scale) / sum): 1 / scale as a fixed-point factor that keeps both sides inside 63 bits.
     room = min(30 - int(np.ceil(np.log2(1.0 / scale))), 30 - int(np.ceil(np.log2(length))))
-    factor_bits = max(0, room)
+    if room < 0:
+        raise ModelError(
+            f"the output scale of a softmax is {scale:g}",
+            why=f"1 / scale for {length} elements does not fit the fixed-point quotient",
+            hint="quantize the model again, with representative data",
+        )
+    factor_bits = room
     factor = numerics.round_half_away((1.0 / scale) * (1 << factor_bits))
     while factor_bits > 0 and factor % 2 == 0:
         factor, factor_bits = factor // 2, factor_bits - 1

@@ -11,7 +11,7 @@ from .context import KernelContext
 from .depthwise import lower_depthwise
 from .linear import LinearKernel, add_linear_call, form_of
 from .packing import can_pack_lanes, dsp_order, pack_dsp
-from .stage import OutputStage, mve_stage, output_stage
+from .stage import OutputStage, dsp_stage, mve_stage, output_stage
 from .window import detail_text, geometry_of
 
 
@@ -66,6 +66,7 @@ def _lower_convolution(
             for g in range(groups)
         )
         weights = np.concatenate([pack_dsp(rows[g * group_out : (g + 1) * group_out], packed) for g in range(groups)])
+        stage = dsp_stage(stage)
         pixels, tile_bytes = 4, 4 * row_length * 2
     elif form == "mve":
         row_length = -(-depth // 16) * 16

@@ -10,7 +10,7 @@ from ..graph.ssa import constant, shape_of
 from .context import KernelContext
 from .linear import LinearKernel, add_linear_call, form_of
 from .packing import can_pack_lanes, dsp_order, pack_dsp
-from .stage import mve_stage, output_stage
+from .stage import dsp_stage, mve_stage, output_stage
 
 
 def lower_dense(ctx: KernelContext, call: relax.Call, node: str, data: str, output: str) -> None:
@@ -29,6 +29,7 @@ def lower_dense(ctx: KernelContext, call: relax.Call, node: str, data: str, outp
         rows = np.pad(rows, ((0, 0), (0, row_length - depth)))
         packed = can_pack_lanes(weight, stage.params[:, 0])
         weights, workspace = pack_dsp(rows, packed), row_length * 2
+        stage = dsp_stage(stage)
     elif form == "mve":
         row_length = -(-depth // 16) * 16
         weights = np.pad(weight, ((0, -units % 4), (0, row_length - depth))).reshape(-1)

@@ -7,7 +7,7 @@ from tvm import relax
 
 from .context import KernelContext
 from .linear import LinearKernel, add_linear_call, form_of
-from .stage import mve_depthwise_stage, output_stage
+from .stage import dsp_stage, mve_depthwise_stage, output_stage
 from .window import detail_text, geometry_of
 
 
@@ -36,6 +36,7 @@ def lower_depthwise(
         stage = mve_depthwise_stage(stage, weight, geometry["input_zero_point"])
         workspace = 16 * weight.shape[1] * weight.shape[2] if geometry["padded"] else 0
     elif form == "dsp":
+        stage = dsp_stage(stage)
         workspace = weights.size if geometry["padded"] else 0
     source = ctx.render("depthwise.c.j2", **geometry, multiplier=multiplier, form=form, **stage.values)
     stem = f"depthwise_{weight.shape[1]}x{weight.shape[2]}_{channels}"

@@ -102,6 +102,15 @@ def accumulator_bound(weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
     return np.asarray(absolute * 255 + np.abs(bias.astype(np.int64)))
 
 
+def dsp_stage(stage: OutputStage) -> OutputStage:
+    """Tables of the DSP kernels: multipliers doubled modulo 2**32 where the fast form uses them."""
+    if not stage.fast:
+        return stage
+    params = stage.params.copy()
+    params[:, 1] = (params[:, 1].astype(np.int64) << 1).astype(np.uint32).view(np.int32)
+    return replace(stage, params=params)
+
+
 def mve_stage(stage: OutputStage, weight: np.ndarray, zero_point: int) -> OutputStage:
     """Tables of the Helium matrix product: zero point folded in, channels in fours (biases, then multipliers)."""
     folded = _fold_input_zero_point(stage, weight, zero_point)
