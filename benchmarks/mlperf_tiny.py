@@ -10,6 +10,7 @@ that package is installed. Exit code 1 when an output differs.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -42,7 +43,8 @@ BOARDS = {
     "cortex-m33": "mps2-an505",
     "cortex-m55": "mps3-an547",
 }
-DEFAULT_FOLDER = ROOT.parent / "shared" / "models" / "mlperf_tiny"
+DATA = Path(os.environ.get("TVM_STM32_TEST_DATA", ROOT.parent / "shared"))
+DEFAULT_FOLDER = DATA / "models" / "mlperf_tiny"
 # gcc -O level of the network's code for each optimisation level of the generator.
 OPTIMIZE = {"time": "-O2", "balanced": "-O2", "ram": "-O2", "size": "-Os"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from tvm_stm32.project.firmware import build_image
 from tvm_stm32.project.inference import run_samples
 
 ROOT = Path(__file__).resolve().parent.parent
-SHARED = ROOT.parent / "shared"
+# Models and fixtures too large for the repository; the tests that need them say what is absent.
+SHARED = Path(os.environ.get("TVM_STM32_TEST_DATA", ROOT.parent / "shared"))
 MLPERF_TINY = SHARED / "models" / "mlperf_tiny"
 
 # A board for each core the project promises the same bytes on.

@@ -154,13 +154,14 @@ def _read(path: Path) -> dict[str, Any]:
         data = _integers(yaml.load(path.read_text(encoding="utf-8"), Loader))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise TargetError(f"cannot read board file '{path}'", why=" ".join(str(error).split())[:300]) from error
+    if not isinstance(data, dict):
+        raise TargetError(f"'{path}' is no board file", why="it holds no keys, such as 'name: ...'")
     schema = json.loads((resource_dir("boards") / "board.schema.json").read_text(encoding="utf-8"))
     problem = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(data))
     if problem is not None:
         # The message quotes the value, which may be the whole file.
         message = re.sub(r"(?s)^(.{150}).{50,}(.{150})$", r"\1 ... \2", problem.message)
         raise TargetError(f"{path}: {problem.json_path.removeprefix('$').lstrip('.') or 'file'}: {message}")
-    assert isinstance(data, dict)
     return data
 
 

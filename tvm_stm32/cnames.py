@@ -20,8 +20,21 @@ _RESERVED = frozenset((
 _LONGEST = 63  # significant characters of an internal identifier in C99 (5.2.4.1)
 
 
+# Names whose NAME.h would hide a header of the C library or of the runtime.
+# fmt: off
+_HEADERS = frozenset((
+    "assert", "complex", "ctype", "errno", "fenv", "float", "inttypes", "iso646", "limits", "locale", "math",
+    "setjmp", "signal", "stdalign", "stdarg", "stdbool", "stddef", "stdint", "stdio", "stdlib", "stdnoreturn",
+    "string", "tgmath", "threads", "time", "uchar", "wchar", "wctype", "ai_runtime", "ai_kernels", "ai_kernels_dsp",
+    "ai_kernels_mve", "port",
+))
+# fmt: on
+
+
 def network_name(text: str) -> str:
-    """The C prefix of a network: lower case, every run of other characters one ``_``; never a keyword or ``ai``.
+    """The C prefix of a network: lower case, every run of other characters one ``_``.
+
+    A keyword, a digit in front, ``ai``, or the name of a header gets ``net_`` in front.
 
     Raises :class:`ModelError` when nothing usable is left.
     """
@@ -34,7 +47,7 @@ def network_name(text: str) -> str:
             why=f"compilers need not tell names apart that differ after {_LONGEST} characters",
             hint="give a shorter one with --name",
         )
-    if name[0].isdigit() or name in _RESERVED or name == "ai":
+    if name[0].isdigit() or name in _RESERVED | _HEADERS or name == "ai":
         name = f"net_{name}"
     return name
 

@@ -82,7 +82,7 @@ def run_model(
 ) -> str:
     """Compile, build, run; writes ``outputs`` and returns a summary."""
     from .project.emulator import CountMethod
-    from .project.evaluation import summary
+    from .project.evaluation import first_outputs, summary
     from .project.firmware import build_image
     from .project.inference import run_samples
     from .project.samples import read_samples, write_outputs
@@ -102,6 +102,7 @@ def run_model(
         count: CountMethod = "none" if chosen.is_host else "auto"
         results, run = run_samples(image, chosen, samples.packed, timeout_s=time_limit, count=count, cache_dir=folder)
         text = summary(image, chosen, library.name, library.macs, run)
+        text += first_outputs(library.outputs, results)
     if outputs is not None:
         write_outputs(outputs, library.outputs, results, samples.stacked)
         text += f"outputs -> {outputs}\n"

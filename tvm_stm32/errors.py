@@ -35,7 +35,7 @@ class Error(Exception):
 
     def about(self: _AnyError, file_name: str) -> _AnyError:
         """The same error with the file's name in front, or itself when the message names the file already."""
-        if file_name in self.message:
+        if self.message.startswith(file_name) or f"{file_name}'" in self.message:
             return self
         return type(self)(f"{file_name}: {self.message}", why=self.why, hint=self.hint)
 

@@ -104,14 +104,20 @@ typedef ai_network *ai_handle;
  */
 ai_status ai_create(const ai_model_info *model, ai_ptr activations, ai_handle *handle);
 
-/* Create an instance in `memory` (pointer-aligned, AI_INSTANCE_SIZE bytes) with its own arena. */
+/*
+ * Create an instance in `memory` (pointer-aligned, AI_INSTANCE_SIZE bytes) with its own arena, which must not be NULL:
+ * the static one belongs to the static instance.
+ */
 ai_status ai_create_in(const ai_model_info *model, void *memory, size_t memory_size, ai_ptr activations,
                        ai_handle *handle);
 
 /* Release an instance; its memory may be used again. NULL or an instance not created: AI_STATUS_ERROR. */
 ai_status ai_destroy(ai_handle handle);
 
-/* One inference: reads the inputs' data, writes the outputs' data. */
+/*
+ * One inference: reads the inputs' data, writes the outputs' data. The memory of an input serves other tensors once it
+ * has been read, so inputs are written anew before every run; outputs stay until the next one.
+ */
 ai_status ai_run(ai_handle handle);
 
 /* Text of the last error of this handle, "" when there was none; reading clears it. NULL: of the last create. */

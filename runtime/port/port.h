@@ -21,9 +21,6 @@ extern "C" {
 
 typedef enum { PORT_READ, PORT_WRITE } port_mode;
 
-/* The application; what it returns is the exit code. */
-int main(int argc, char **argv);
-
 /*
  * The words of the command line, argv[0] included, split in place at blanks inside `buffer`. Returns their number, 0
  * when there is no command line or `buffer` (`size` bytes) is too small. On a host argc and argv come from main and

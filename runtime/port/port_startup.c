@@ -32,6 +32,14 @@ extern uint32_t __stack_top[];
 extern uint32_t __stack_limit[];
 extern uint32_t __fault_stack_top[];
 
+/* Constructors of C++ objects and functions marked so. */
+typedef void (*port_constructor)(void);
+extern port_constructor __init_array_start[];
+extern port_constructor __init_array_end[];
+
+/* The application; what it returns is the exit code. It may as well be main(void). */
+int main(int argc, char **argv);
+
 void Reset_Handler(void) __attribute__((noreturn));
 void port_fault_entry(void) __attribute__((noreturn));
 void port_fault_report(const uint32_t *frame) __attribute__((noreturn));
@@ -74,6 +82,7 @@ void Reset_Handler(void)
     /* volatile: GCC would call memcpy and memset, 500 bytes of libc for two loops. */
     const volatile uint32_t *from = __data_load__;
     volatile uint32_t *to;
+    port_constructor *constructor;
 
     enable_features();
     for (to = __data_start__; to < __data_end__; to++) {
@@ -84,6 +93,9 @@ void Reset_Handler(void)
         *to = 0U;
     }
     port_stack_paint();
+    for (constructor = __init_array_start; constructor < __init_array_end; constructor++) {
+        (*constructor)();
+    }
     port_exit(main(0, NULL));
 }
 

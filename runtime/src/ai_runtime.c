@@ -58,8 +58,8 @@ ai_status ai_create_in(const ai_model_info *model, void *memory, size_t memory_s
 {
     ai_network *const network = (ai_network *)memory;
 
-    if ((model == NULL) || (handle == NULL) || (memory == NULL)) {
-        return ai_fail_create("Model, memory or handle pointer is NULL", handle);
+    if ((model == NULL) || (handle == NULL) || (memory == NULL) || (activations == NULL)) {
+        return ai_fail_create("Model, memory, arena or handle pointer is NULL", handle);
     }
     if (((uintptr_t)memory % sizeof(void *)) != 0U) {
         return ai_fail_create("Instance memory is not pointer-aligned", handle);

@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
+from support import SHARED
 from tvm import relax
 
 from tvm_stm32.frontends import relay
 from tvm_stm32.graph.legalize_qnn import legalize_qnn
 from tvm_stm32.model import Model
 
-FIXTURES = Path(__file__).resolve().parents[2].parent / "shared" / "fixtures" / "relay"
+FIXTURES = SHARED / "fixtures" / "relay"
 HEADER = '#[version = "0.0.5"]\n'
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 1}
 

@@ -89,7 +89,7 @@ def test_integer_average_truncates(tmp_path: Path) -> None:
 def test_names_come_from_spans_or_operators(tmp_path: Path) -> None:
     text = f"def @main({DECLARED}) {{\n  %0 = exp(%x) /* span=model/exp;other:0:0 */;\n  %1 = exp(%0);\n  exp(%1)\n}}"
     blocks = load(tmp_path, text).module["main"].body.blocks
-    assert [binding.var.name for binding in blocks[0].bindings][:3] == ["model_exp", "exp_0", "exp_1"]
+    assert [binding.var.name for binding in blocks[0].bindings][:3] == ["model/exp", "exp_0", "exp_1"]
 
 
 def test_outputs_take_the_names_of_the_function_attribute(tmp_path: Path) -> None:

@@ -44,6 +44,15 @@ def test_the_stack_of_an_inference_is_measured(tmp_path: Path) -> None:
     assert depths[0] < 64 + 80
 
 
+def test_constructors_run_before_main_and_main_may_take_nothing(tmp_path: Path) -> None:
+    text = (
+        "static int made;\n"
+        "__attribute__((constructor)) static void make(void) { made = 42; }\n"
+        'int main(void) { if (made != 42) { return 1; } port_print("status=ok\\n"); return 0; }\n'
+    )
+    assert run_image(build_program(text, M4, tmp_path), M4).exit_code == 0
+
+
 @pytest.mark.parametrize("name", ["stm32f405", "mps2-an505"])
 def test_a_stack_overflow_is_no_success(name: str, tmp_path: Path) -> None:
     board = load_board(name)

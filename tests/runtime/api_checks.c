@@ -135,14 +135,17 @@ static void failing_creates(void)
     CHECK(ai_create(&ai_fake_network, NULL, &handle) == AI_STATUS_ERROR);
     CHECK(same(ai_get_error(NULL), "The model's static instance is in use"));
     CHECK(ai_destroy(first) == AI_STATUS_OK);
-    CHECK(ai_create_in(&ai_fake_network, memories[0].bytes, AI_INSTANCE_SIZE(1, 1) - 1U, NULL, &handle) ==
+    CHECK(ai_create_in(&ai_fake_network, memories[0].bytes, AI_INSTANCE_SIZE(1, 1) - 1U, arenas[0].bytes, &handle) ==
           AI_STATUS_ERROR);
     CHECK(same(ai_get_error(NULL), "Instance memory is too small"));
-    CHECK(ai_create_in(&ai_fake_network, &memories[0].bytes[1], AI_INSTANCE_SIZE(1, 1), NULL, &handle) ==
+    CHECK(ai_create_in(&ai_fake_network, &memories[0].bytes[1], AI_INSTANCE_SIZE(1, 1), arenas[0].bytes, &handle) ==
           AI_STATUS_ERROR);
     CHECK(same(ai_get_error(NULL), "Instance memory is not pointer-aligned"));
     CHECK(ai_create_in(&ai_fake_network, NULL, 1000U, NULL, &handle) == AI_STATUS_ERROR);
-    CHECK(same(ai_get_error(NULL), "Model, memory or handle pointer is NULL"));
+    CHECK(same(ai_get_error(NULL), "Model, memory, arena or handle pointer is NULL"));
+    /* The static arena belongs to the static instance. */
+    CHECK(ai_create_in(&ai_fake_network, memories[0].bytes, sizeof(memories[0]), NULL, &handle) == AI_STATUS_ERROR);
+    CHECK(same(ai_get_error(NULL), "Model, memory, arena or handle pointer is NULL"));
 }
 
 static void two_instances(void)

@@ -17,9 +17,11 @@ from ..cnames import comment_text, string_literal
 from ..files import make_folder, write_atomically
 from ..library import Argument, Call, Library
 from ..library.ctypes import CTYPES
-from ..model import TensorInfo
+from ..model import Quantization, TensorInfo
 from .literals import float_literal, initialiser
 from .report import report, report_text
+
+_LINE = 120
 
 OUTPUT_SUFFIXES = (".c", ".h", "_data.c", "_data.h", "_report.json", "_report.txt")
 
@@ -75,7 +77,9 @@ def render(library: Library) -> dict[str, str]:
         ],
         "initialiser": initialiser,
         "calls": [_call(library, call, facts) for call in library.calls],
-        "headers": sorted({header for kernel in library.kernels.values() for header in kernel.headers}),
+        "headers": sorted({header for kernel in library.kernels.values() for header in kernel.headers} - {"math.h"}),
+        "uses_math": any(kernel.libm or kernel.uses_float for kernel in library.kernels.values()),
+        "has_floats": any(constant.data.dtype.kind == "f" for constant in library.constants.values()),
         "macs": min(library.macs, 0xFFFFFFFF),
     }
     texts = {
@@ -103,10 +107,23 @@ def _tensor(library: Library, info: TensorInfo, tensor: str) -> dict[str, Any]:
         "elements": int(np.prod(shape)),
         "offset": library.tensors[tensor].offset,
         "dtype": _DTYPES[info.dtype],
+        "ctype": CTYPES[info.dtype],
+        "real": _real(quantization),
         "quantization": quantization,
         "scales": ", ".join(float_literal(scale) for scale in quantization.scale) if quantization else "",
         "zero_points": ", ".join(str(z) for z in quantization.zero_point) if quantization else "",
     }
+
+
+def _real(quantization: Quantization | None) -> str:
+    """How codes and reals belong together, for a comment."""
+    if quantization is None:
+        return ""
+    if len(quantization.scale) > 1:
+        return f", quantized along axis {quantization.axis}"
+    zero_point = quantization.zero_point[0]
+    code = f"(code {'+' if zero_point < 0 else '-'} {abs(zero_point)})" if zero_point else "code"
+    return f", real = {quantization.scale[0]:.9g} * {code}"
 
 
 def _call(library: Library, call: Call, facts: dict[str, Any]) -> dict[str, Any]:
@@ -114,8 +131,21 @@ def _call(library: Library, call: Call, facts: dict[str, Any]) -> dict[str, Any]
     return {
         "row": row,
         "kernel": call.kernel,
-        "arguments": [_argument(library, call, argument) for argument in call.arguments],
+        "text": _call_text(call.kernel, [_argument(library, call, argument) for argument in call.arguments]),
     }
+
+
+def _call_text(kernel: str, arguments: list[str]) -> str:
+    """The call as a statement, its arguments filled into lines."""
+    lines, line = [], f"    {kernel}("
+    indent = " " * len(line)
+    for number, argument in enumerate(arguments):
+        text = argument + (", " if number + 1 < len(arguments) else ");")
+        if len(line) + len(text.rstrip()) > _LINE and line.strip() and line != indent:
+            lines.append(line.rstrip())
+            line = indent
+        line += text
+    return "\n".join([*lines, line])
 
 
 def _argument(library: Library, call: Call, argument: Argument) -> str:
@@ -123,9 +153,9 @@ def _argument(library: Library, call: Call, argument: Argument) -> str:
         return argument.name
     offset = call.workspace_offset if argument.kind == "workspace" else library.tensors[argument.name].offset
     qualifier = "" if argument.kind == "workspace" or argument.name in call.outputs else "const "
-    address = f"(arena + {offset})"
+    address = f"(arena + {offset})" if offset else "arena"
     if argument.ctype == "uint8_t" and not qualifier:
-        return address[1:-1]
+        return address.removeprefix("(").removesuffix(")")
     if argument.ctype in ("int8_t", "uint8_t"):
         return f"({qualifier}{argument.ctype} *){address}"
     return f"({qualifier}{argument.ctype} *)({qualifier}void *){address}"

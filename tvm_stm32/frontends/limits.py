@@ -11,8 +11,8 @@ from tvm import ir, relax
 from ..errors import ModelError, quoted
 from ..model import TensorInfo
 
-LARGEST_TENSOR = 256 << 20
-"""Bytes; far beyond the memories of any Cortex-M, and small enough to build."""
+LARGEST_TENSOR = 64 << 20
+"""Bytes; beyond the memories a Cortex-M has, external ones included, and small enough to build."""
 
 MOST_DIMENSIONS = 16
 

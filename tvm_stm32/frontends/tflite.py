@@ -93,7 +93,7 @@ class _NamingConverter(importer.OperatorConverter):  # type: ignore[misc]  # TVM
             outputs = self.get_output_tensors(op)
             name = _tensor_name(self.subgraph, outputs[0].tensor_idx) if outputs else f"operator {index}"
             try:
-                result = self.convert_map[self.get_op_code_str(op)](op=op)
+                result = self._converted(op)
                 if result is None:
                     continue
                 result = self.bb.normalize(result)
@@ -114,6 +114,18 @@ class _NamingConverter(importer.OperatorConverter):  # type: ignore[misc]  # TVM
                     f"{index} of the model) cannot be imported",
                     why=reason(error),
                 ) from error
+
+    def _converted(self, op: Any) -> Any:
+        convert = self.convert_map[self.get_op_code_str(op)]
+        try:
+            return convert(op=op)
+        except KeyError:
+            # Many converters take their data for something computed; a constant has to be made an expression first.
+            for tensor in self.get_input_tensors(op):
+                if tensor.tensor_idx >= 0 and not self.has_expr(tensor.tensor_idx) and tensor.buffer.DataLength():
+                    name = _tensor_name(self.subgraph, tensor.tensor_idx)
+                    self.exp_tab.set_expr(name, self.get_tensor_expr(tensor))
+            return convert(op=op)
 
 
 def _operator_name(model: Any, op: Any) -> str:

@@ -34,6 +34,7 @@ class KernelContext:
             lstrip_blocks=True,
             keep_trailing_newline=True,
         )
+        self._templates.globals["step"] = _step
 
     def render(self, template: str, **values: Any) -> str:
         """C text of a template; ``NAME`` in it stands for the kernel's name (see :meth:`kernel`)."""
@@ -48,7 +49,7 @@ class KernelContext:
         name, number = base, 2
         while name in self.library.kernels:
             name, number = f"{base}_{number}", number + 1
-        kernel = Kernel(name, re.sub(r"\bNAME(?=\b|_)", name, source), **properties)
+        kernel = Kernel(name, _tidied(re.sub(r"\bNAME(?=\b|_)", name, source)), **properties)
         self.library.kernels[name] = kernel
         self._by_source[source] = name
         return kernel
@@ -75,6 +76,34 @@ class KernelContext:
     def add_call(self, call: Call) -> None:
         """Append a call to the network."""
         self.library.calls.append(call)
+
+
+_SIGNATURE = re.compile(r"^((?:static|AI_INLINE) void \w+\()([^{;]*?)(\)\n\{)", re.M | re.S)
+_LINE = 120
+
+
+def _tidied(source: str) -> str:
+    """Source with what templates cannot know put right: lines of a signature, factors of one."""
+    source = re.sub(r" \* 1(?=[;,)\]\s])", "", source)
+    return _SIGNATURE.sub(lambda match: _filled(match[1], match[2].split(","), match[3]), source)
+
+
+def _filled(head: str, parameters: list[str], tail: str) -> str:
+    lines, line, indent = [], head, " " * len(head)
+    for number, parameter in enumerate(parameters):
+        last = number + 1 == len(parameters)
+        text = " ".join(parameter.split()) + ("" if last else ",")
+        if len(line) + len(text) + (1 if last else 0) > _LINE and line not in (head, indent):
+            lines.append(line.rstrip())
+            line = indent
+        line += text if last else f"{text} "
+    return "\n".join([*lines, line]) + tail
+
+
+def _step(index: str, factor: int, minus: int) -> str:
+    """``index * factor - minus`` without what does nothing."""
+    text = index if factor == 1 else f"{index} * {factor}"
+    return f"{text} - {minus}" if minus else text
 
 
 def tensor_argument(name: str, dtype: str) -> Argument:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Collection
@@ -14,6 +15,12 @@ from ..errors import Error, quoted
 
 LARGEST_ARRAYS = 256 << 20
 """Bytes of all arrays of a file."""
+
+# What zipfile (encryption and unknown methods too) and numpy's header reader raise.
+_DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError),
+    *(ValueError, SyntaxError, tokenize.TokenError),
+)
 
 
 def load_arrays(path: Path, wanted: Collection[str]) -> dict[str, np.ndarray | None]:
@@ -37,7 +44,7 @@ def load_arrays(path: Path, wanted: Collection[str]) -> dict[str, np.ndarray | N
             }
     except OSError as error:
         raise Error(f"cannot read inputs '{path}': {error.strerror or error}") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+    except _DAMAGE as error:
         raise Error(
             f"'{path.name}' is no sound .npz file",
             why=str(error).splitlines()[0] if str(error) else "",

@@ -23,6 +23,9 @@ ABSOLUTE_TOLERANCE = 1e-6
 """How far a float output may lie from the host's."""
 
 
+_SHOWN = 12
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """What to print, and whether everything that was checked holds."""
@@ -119,6 +122,17 @@ def summary(image: Path, board: Board, network: str, macs: int, run: RunResult) 
         f"         stack        {stack:>9,}  (high-water mark of an inference)",
     ]
     return "\n".join(lines) + "\n"
+
+
+def first_outputs(infos: Sequence[TensorInfo], results: Sequence[bytes]) -> str:
+    """The first sample's outputs, the first values of long ones."""
+    lines = []
+    for info, column in zip(infos, unpack(infos, results), strict=True):
+        values = column[0].reshape(-1)
+        shown = " ".join(f"{value:.6g}" for value in values[:_SHOWN].tolist())
+        more = f" ... ({values.size} values)" if values.size > _SHOWN else ""
+        lines.append(f"output {info.name} of the first sample: {shown}{more}")
+    return "\n".join([*lines, ""])
 
 
 def _where(board: Board) -> str:

@@ -131,10 +131,14 @@ def _column(path: Path, array: np.ndarray | None, name: str, info: TensorInfo) -
     ordered = np.ascontiguousarray(array.astype(dtype.newbyteorder("<")))
     if array.shape == info.shape:
         return ordered[np.newaxis], False
-    for stacked in (info.shape, info.shape[1:] if info.shape[:1] == (1,) else info.shape):
-        if array.shape[1:] == stacked and array.ndim == len(stacked) + 1:
-            return ordered.reshape(len(array), *info.shape), True
+    # With a sample axis in front; extents of 1 (a batch, the one channel of NCHW and NHWC) do not matter.
+    if array.ndim > 0 and _without_ones(array.shape[1:]) == _without_ones(info.shape):
+        return ordered.reshape(len(array), *info.shape), True
     raise Error(
         f"{path.name}: array {quoted(name)} has shape {array.shape}, the model's input is {info.shape}",
         hint=f"give one sample of that shape, or (samples, {', '.join(str(e) for e in info.shape)})",
     )
+
+
+def _without_ones(shape: tuple[int, ...]) -> list[int]:
+    return [extent for extent in shape if extent != 1]

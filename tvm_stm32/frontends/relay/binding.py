@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ...errors import ModelError
+from ...errors import ModelError, quoted
 from . import ast
 from .source import Source
 
@@ -23,7 +23,7 @@ def bind(
 
     A parameter takes the array of its name; else of its name without the printer's ``v``; else without its collision
     number; else the only free array of its shape and dtype, when no other parameter could take that. Raises
-    ``ModelError`` when an array of the right name has the wrong shape or dtype.
+    ``ModelError`` when an array of the right name has the wrong shape or dtype, or when no array is of use.
     """
     free = dict(arrays)
     bound: dict[str, np.ndarray] = {}
@@ -40,6 +40,13 @@ def bind(
                 )
             bound[parameter.name] = free.pop(name)
     _bind_unique(parameters, free, bound)
+    if arrays and not bound:
+        raise source.error(
+            parameters[0].at if parameters else 0,
+            "no array of the parameter file belongs to a parameter of @main",
+            why="it holds " + ", ".join(quoted(name) for name in sorted(arrays)[:8]),
+            hint="give the parameter file of this model, or none",
+        )
     return bound, sorted(free)
 
 
