@@ -71,7 +71,7 @@ def test_quantization_and_names_of_a_tflite_import() -> None:
 def test_variables_are_named_after_spans() -> None:
     blocks = load_fixture("tfl_kws_int8_spans").module["main"].body.blocks
     names = [binding.var.name for block in blocks for binding in block.bindings]
-    assert "functional_1_activation_1_Relu" in names
+    assert "functional_1/activation_1/Relu" in names
 
 
 def test_weights_without_a_parameter_file_are_listed() -> None:
