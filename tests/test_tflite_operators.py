@@ -74,9 +74,9 @@ def dense(generator):
     x = activation(b, "x", (2, 33), generator)
     x_scale = b.tensors[x].scale[0]
     w_scale = float(np.float32(generator.uniform(0.001, 0.02)))
-    w = b.constant("w", random_bytes(generator, (units, 33)), scale=w_scale)
+    w = b.constant("w", random_bytes(generator, (units, 33)), [w_scale])
     bias_data = generator.integers(-3000, 3000, units).astype(np.int32)
-    bias = b.constant("b", bias_data, scale=float(np.float32(x_scale) * np.float32(w_scale)))
+    bias = b.constant("b", bias_data, [float(np.float32(x_scale) * np.float32(w_scale))])
     y = activation(b, "y", (2, units), generator)
     fused = int(generator.choice(ACTIVATIONS))
     b.operator(Op.FULLY_CONNECTED, [x, w, bias], [y], options("FullyConnected", FusedActivationFunction=fused))
@@ -92,7 +92,7 @@ def binary(code, table):
         if other == 0:
             z = activation(b, "z", shape, generator)
         elif other == 1:
-            z = b.constant("z", random_bytes(generator, (1, 1, 1, 3)), scale=0.05, zero_point=3)
+            z = b.constant("z", random_bytes(generator, (1, 1, 1, 3)), [0.05], zero_point=3)
         else:
             z = activation(b, "z", (1, 4, 1, 3), generator)
         y = activation(b, "y", shape, generator)

@@ -1,193 +1,225 @@
-"""Makes small TFLite models for tests, through the schema's own builder functions."""
+"""Tiny TFLite files, right or wrong in exactly the way a test asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import flatbuffers
 import numpy as np
 import tflite
 
-_TYPES = {
-    "int8": tflite.TensorType.INT8,
-    "uint8": tflite.TensorType.UINT8,
-    "int16": tflite.TensorType.INT16,
-    "int32": tflite.TensorType.INT32,
-    "int64": tflite.TensorType.INT64,
-    "float32": tflite.TensorType.FLOAT32,
-    "float16": tflite.TensorType.FLOAT16,
-    "bool": tflite.TensorType.BOOL,
-}
-
-Options = Callable[[flatbuffers.Builder], int]
+FLOAT32, INT8, INT32 = tflite.TensorType.FLOAT32, tflite.TensorType.INT8, tflite.TensorType.INT32
+ADD, RELU, FULLY_CONNECTED, TRANSPOSE = 0, 19, 9, 39  # tflite.BuiltinOperator
 
 
 @dataclass
-class _Tensor:
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    data: np.ndarray | None
-    scale: Sequence[float]
-    zero_point: Sequence[int]
-    axis: int
-    signature: tuple[int, ...] | None
+class Tensor:
+    """A tensor; ``data`` makes it a constant, ``scale`` and ``zero_point`` quantize it."""
+
+    name: str | bytes | None
+    shape: Sequence[int]
+    type: int = FLOAT32
+    data: np.ndarray | bytes | None = None
+    scale: Sequence[float] = ()
+    zero_point: Sequence[int] = ()
+    axis: int = 0
+    signature: Sequence[int] = ()
+    buffer: int | None = None
 
 
 @dataclass
-class _Operator:
+class Operator:
+    """An operator by its built-in code, or by ``custom`` name; ``options`` are (union type, float or int8 slots)."""
+
     code: int
-    inputs: list[int]
-    outputs: list[int]
-    options: tuple[int, Options] | None
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+    custom: str = ""
+    options: tuple[int, dict[int, tuple[str, Any]]] = (0, {})
+    opcode_index: int | None = None
+
+
+@dataclass
+class Network:
+    """One subgraph."""
+
+    tensors: list[Tensor]
+    operators: list[Operator]
+    inputs: list[int] = field(default_factory=lambda: [0])
+    outputs: list[int] = field(default_factory=lambda: [1])
+
+    def build(self) -> bytes:
+        """The file."""
+        builder = flatbuffers.Builder(1024)
+        buffers = [b""]
+        tensors = []
+        for tensor in self.tensors:
+            index = 0
+            if tensor.data is not None:
+                buffers.append(tensor.data if isinstance(tensor.data, bytes) else tensor.data.tobytes())
+                index = len(buffers) - 1
+            tensors.append(self._tensor(builder, tensor, index if tensor.buffer is None else tensor.buffer))
+        operators = [self._operator(builder, operator, index) for index, operator in enumerate(self.operators)]
+        codes = [self._code(builder, operator) for operator in self.operators]
+        subgraph = _table(
+            builder,
+            {
+                0: ("table", _offsets(builder, tensors)),
+                1: ("table", _vector(builder, self.inputs, np.int32)),
+                2: ("table", _vector(builder, self.outputs, np.int32)),
+                3: ("table", _offsets(builder, operators)),
+            },
+        )
+        datas = []
+        for content in buffers:
+            data = {0: ("table", builder.CreateNumpyVector(np.frombuffer(content, np.uint8)))} if content else {}
+            datas.append(_table(builder, data))
+        model = _table(
+            builder,
+            {
+                0: ("Uint32", 3),
+                1: ("table", _offsets(builder, codes)),
+                2: ("table", _offsets(builder, [subgraph])),
+                4: ("table", _offsets(builder, datas)),
+            },
+        )
+        builder.Finish(model, file_identifier=b"TFL3")
+        return bytes(builder.Output())
+
+    @staticmethod
+    def _tensor(builder: flatbuffers.Builder, tensor: Tensor, buffer: int) -> int:
+        fields: dict[int, tuple[str, Any]] = {
+            0: ("table", _vector(builder, tensor.shape, np.int32)),
+            1: ("Int8", tensor.type),
+            2: ("Uint32", buffer),
+        }
+        if tensor.name is not None:
+            fields[3] = ("table", builder.CreateString(tensor.name))
+        if tensor.scale or tensor.zero_point:
+            quantization: dict[int, tuple[str, Any]] = {6: ("Int32", tensor.axis)}
+            if tensor.scale:
+                quantization[2] = ("table", _vector(builder, tensor.scale, np.float32))
+            if tensor.zero_point:
+                quantization[3] = ("table", _vector(builder, tensor.zero_point, np.int64))
+            fields[4] = ("table", _table(builder, quantization))
+        if tensor.signature:
+            fields[7] = ("table", _vector(builder, tensor.signature, np.int32))
+        return _table(builder, fields)
+
+    @staticmethod
+    def _operator(builder: flatbuffers.Builder, operator: Operator, index: int) -> int:
+        kind, options = operator.options
+        fields: dict[int, tuple[str, Any]] = {
+            0: ("Uint32", index if operator.opcode_index is None else operator.opcode_index),
+            1: ("table", _vector(builder, operator.inputs, np.int32)),
+            2: ("table", _vector(builder, operator.outputs, np.int32)),
+        }
+        if kind:
+            fields[3] = ("Uint8", kind)
+            fields[4] = ("table", _table(builder, options))
+        return _table(builder, fields)
+
+    @staticmethod
+    def _code(builder: flatbuffers.Builder, operator: Operator) -> int:
+        fields: dict[int, tuple[str, Any]] = {0: ("Int8", min(operator.code, 127)), 3: ("Int32", operator.code)}
+        if operator.custom:
+            fields[1] = ("table", builder.CreateString(operator.custom))
+        return _table(builder, fields)
+
+
+def _table(builder: flatbuffers.Builder, fields: dict[int, tuple[str, Any]]) -> int:
+    builder.StartObject(max(fields, default=-1) + 1)
+    for slot, (kind, value) in fields.items():
+        if kind == "table":
+            builder.PrependUOffsetTRelativeSlot(slot, value, 0)
+        else:
+            # None as the default: the value is written even when the schema's default is the same.
+            getattr(builder, f"Prepend{kind}Slot")(slot, value, None)
+    return int(builder.EndObject())
+
+
+def _vector(builder: flatbuffers.Builder, values: Sequence[Any], dtype: Any) -> int:
+    return int(builder.CreateNumpyVector(np.array(values, dtype)))
+
+
+def _offsets(builder: flatbuffers.Builder, offsets: list[int]) -> int:
+    builder.StartVector(4, len(offsets), 4)
+    for offset in reversed(offsets):
+        builder.PrependUOffsetTRelative(offset)
+    return int(builder.EndVector())
+
+
+def relu(**changes: Any) -> Network:
+    """Float: ``y = relu(x)`` over 1x8 values; ``changes`` are attributes of the network."""
+    network = Network([Tensor("x", [1, 8]), Tensor("y", [1, 8])], [Operator(RELU, [0], [1])])
+    for key, value in changes.items():
+        setattr(network, key, value)
+    return network
+
+
+def dense(seed: int = 0) -> Network:
+    """int8: a fully connected layer, 8 inputs, 4 outputs, one scale for each row of the weights."""
+    generator = np.random.default_rng(seed)
+    weights = generator.integers(-127, 128, (4, 8)).astype(np.int8)
+    bias = generator.integers(-500, 500, 4).astype(np.int32)
+    scales = [0.01, 0.02, 0.015, 0.005]
+    return Network(
+        [
+            Tensor("x", [1, 8], INT8, scale=[0.05], zero_point=[3]),
+            Tensor("y", [1, 4], INT8, scale=[0.1], zero_point=[-4]),
+            Tensor("weights", [4, 8], INT8, weights, scale=scales, zero_point=[0] * 4),
+            Tensor("bias", [4], INT32, bias, scale=[0.05 * scale for scale in scales], zero_point=[0] * 4),
+        ],
+        [Operator(FULLY_CONNECTED, [0, 2, 3], [1], options=(8, {0: ("Int8", 1)}))],
+    )
 
 
 @dataclass
 class ModelBuilder:
-    """A model of one subgraph; ``tensor`` and ``operator`` return and take tensor indices."""
+    """A network step by step: ``tensor`` and ``constant`` return the index that ``operator`` and ``finish`` take."""
 
-    tensors: list[_Tensor] = field(default_factory=list)
-    operators: list[_Operator] = field(default_factory=list)
+    tensors: list[Tensor] = field(default_factory=list)
+    operators: list[Operator] = field(default_factory=list)
 
-    def tensor(
-        self,
-        name: str,
-        shape: Sequence[int],
-        dtype: str = "int8",
-        data: np.ndarray | None = None,
-        scale: float | Sequence[float] | None = None,
-        zero_point: int | Sequence[int] = 0,
-        axis: int = 0,
-        signature: Sequence[int] | None = None,
-    ) -> int:
-        """Add a tensor; ``data`` makes it a constant."""
-        scales = [] if scale is None else [scale] if isinstance(scale, float) else list(scale)
-        zeros = [zero_point] * len(scales) if isinstance(zero_point, int) else list(zero_point)
-        self.tensors.append(
-            _Tensor(name, tuple(shape), dtype, data, scales, zeros, axis, tuple(signature) if signature else None)
-        )
+    def tensor(self, name: str, shape: Sequence[int], *, scale: float, zero_point: int) -> int:
+        """Add an int8 activation."""
+        self.tensors.append(Tensor(name, shape, INT8, scale=[scale], zero_point=[zero_point]))
         return len(self.tensors) - 1
 
-    def constant(self, name: str, data: np.ndarray, **quantization: object) -> int:
-        """Add a constant tensor."""
-        return self.tensor(name, data.shape, str(data.dtype), data, **quantization)  # type: ignore[arg-type]
+    def constant(
+        self, name: str, data: np.ndarray, scale: Sequence[float] = (), zero_point: int = 0, axis: int = 0
+    ) -> int:
+        """Add a constant of int8 or int32."""
+        kind = INT8 if data.dtype == np.int8 else INT32
+        zeros = [zero_point] * len(scale)
+        self.tensors.append(Tensor(name, data.shape, kind, data, scale=scale, zero_point=zeros, axis=axis))
+        return len(self.tensors) - 1
 
-    def operator(
-        self, code: int, inputs: Sequence[int], outputs: Sequence[int], options: tuple[int, Options] | None = None
-    ) -> None:
-        """Add an operator; ``options`` are (union type, function that builds the table)."""
-        self.operators.append(_Operator(code, list(inputs), list(outputs), options))
+    def operator(self, code: int, inputs: Sequence[int], outputs: Sequence[int], options: Any = (0, {})) -> None:
+        """Add an operator."""
+        self.operators.append(Operator(code, inputs, outputs, options=options))
 
-    def finish(self, inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
-        """The model's bytes."""
-        b = flatbuffers.Builder(1024)
-        buffers = [_buffer(b, None)]
-        indices = []
-        for tensor in self.tensors:
-            indices.append(0 if tensor.data is None else len(buffers))
-            if tensor.data is not None:
-                buffers.append(_buffer(b, tensor.data))
-        tensors = [_tensor(b, tensor, index) for tensor, index in zip(self.tensors, indices, strict=True)]
-        codes = sorted({operator.code for operator in self.operators})
-        code_tables = [_code(b, code) for code in codes]
-        operators = [_operator(b, operator, codes.index(operator.code)) for operator in self.operators]
-        tensor_vector = _offsets(b, tensors)
-        operator_vector = _offsets(b, operators)
-        input_vector, output_vector = _ints(b, inputs), _ints(b, outputs)
-        tflite.SubGraphStart(b)
-        tflite.SubGraphAddTensors(b, tensor_vector)
-        tflite.SubGraphAddInputs(b, input_vector)
-        tflite.SubGraphAddOutputs(b, output_vector)
-        tflite.SubGraphAddOperators(b, operator_vector)
-        subgraphs = _offsets(b, [tflite.SubGraphEnd(b)])
-        code_vector = _offsets(b, code_tables)
-        buffer_vector = _offsets(b, buffers)
-        tflite.ModelStart(b)
-        tflite.ModelAddVersion(b, 3)
-        tflite.ModelAddOperatorCodes(b, code_vector)
-        tflite.ModelAddSubgraphs(b, subgraphs)
-        tflite.ModelAddBuffers(b, buffer_vector)
-        b.Finish(tflite.ModelEnd(b), file_identifier=b"TFL3")
-        return bytes(b.Output())
+    def finish(self, inputs: list[int], outputs: list[int]) -> bytes:
+        """The file."""
+        return Network(self.tensors, self.operators, inputs, outputs).build()
 
 
-def _offsets(b: flatbuffers.Builder, items: Sequence[int]) -> int:
-    b.StartVector(4, len(items), 4)
-    for item in reversed(items):
-        b.PrependUOffsetTRelative(item)
-    return b.EndVector()
+class _Slots:
+    """Stands in for a FlatBuffers builder and notes which slot of a table a field goes to."""
+
+    def __init__(self) -> None:
+        self.fields: dict[int, tuple[str, Any]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        kind = name.removeprefix("Prepend").removesuffix("Slot")
+        return lambda slot, value, _default: self.fields.__setitem__(slot, (kind, value))
 
 
-def _ints(b: flatbuffers.Builder, values: Sequence[int]) -> int:
-    b.StartVector(4, len(values), 4)
-    for value in reversed(values):
-        b.PrependInt32(value)
-    return b.EndVector()
-
-
-def _buffer(b: flatbuffers.Builder, data: np.ndarray | None) -> int:
-    content = None
-    if data is not None:
-        content = b.CreateNumpyVector(np.frombuffer(np.ascontiguousarray(data).tobytes(), np.uint8))
-    tflite.BufferStart(b)
-    if content is not None:
-        tflite.BufferAddData(b, content)
-    return tflite.BufferEnd(b)
-
-
-def _tensor(b: flatbuffers.Builder, tensor: _Tensor, buffer: int) -> int:
-    name, shape = b.CreateString(tensor.name), _ints(b, tensor.shape)
-    signature = _ints(b, tensor.signature) if tensor.signature else None
-    quantization = None
-    if tensor.scale:
-        scale = b.CreateNumpyVector(np.array(tensor.scale, np.float32))
-        zero_point = b.CreateNumpyVector(np.array(tensor.zero_point, np.int64))
-        tflite.QuantizationParametersStart(b)
-        tflite.QuantizationParametersAddScale(b, scale)
-        tflite.QuantizationParametersAddZeroPoint(b, zero_point)
-        tflite.QuantizationParametersAddQuantizedDimension(b, tensor.axis)
-        quantization = tflite.QuantizationParametersEnd(b)
-    tflite.TensorStart(b)
-    tflite.TensorAddShape(b, shape)
-    tflite.TensorAddType(b, _TYPES[tensor.dtype])
-    tflite.TensorAddBuffer(b, buffer)
-    tflite.TensorAddName(b, name)
-    if quantization is not None:
-        tflite.TensorAddQuantization(b, quantization)
-    if signature is not None:
-        tflite.TensorAddShapeSignature(b, signature)
-    return tflite.TensorEnd(b)
-
-
-def _code(b: flatbuffers.Builder, code: int) -> int:
-    tflite.OperatorCodeStart(b)
-    tflite.OperatorCodeAddDeprecatedBuiltinCode(b, min(code, 127))
-    tflite.OperatorCodeAddBuiltinCode(b, code)
-    tflite.OperatorCodeAddVersion(b, 1)
-    return tflite.OperatorCodeEnd(b)
-
-
-def _operator(b: flatbuffers.Builder, operator: _Operator, code_index: int) -> int:
-    inputs, outputs = _ints(b, operator.inputs), _ints(b, operator.outputs)
-    options = operator.options[1](b) if operator.options else None
-    tflite.OperatorStart(b)
-    tflite.OperatorAddOpcodeIndex(b, code_index)
-    tflite.OperatorAddInputs(b, inputs)
-    tflite.OperatorAddOutputs(b, outputs)
-    if operator.options is not None and options is not None:
-        tflite.OperatorAddBuiltinOptionsType(b, operator.options[0])
-        tflite.OperatorAddBuiltinOptions(b, options)
-    return tflite.OperatorEnd(b)
-
-
-def options(name: str, **values: int | float | bool) -> tuple[int, Options]:
-    """Builtin options by the table's name without ``Options`` (``Conv2D``) and its scalar fields (``StrideW=1``)."""
-
-    def build(b: flatbuffers.Builder) -> int:
-        getattr(tflite, f"{name}OptionsStart")(b)
-        for key, value in values.items():
-            getattr(tflite, f"{name}OptionsAdd{key}")(b, value)
-        return getattr(tflite, f"{name}OptionsEnd")(b)
-
-    return getattr(tflite.BuiltinOptions, f"{name}Options"), build
+def options(name: str, **values: Any) -> tuple[int, dict[int, tuple[str, Any]]]:
+    """Options by the table's name without ``Options`` (``Conv2D``) and its fields (``StrideW=1``)."""
+    slots = _Slots()
+    for key, value in values.items():
+        getattr(tflite, f"{name}OptionsAdd{key}")(slots, value)
+    return getattr(tflite.BuiltinOptions, f"{name}Options"), slots.fields
