@@ -31,6 +31,7 @@ def cli() -> None:
     """Neural networks as ordinary C in STM32 firmware builds."""
 
 
+# Arguments and options that make up commands.Choice, beside FILE, --board and --cpu.
 def _model_options(command: _Command) -> _Command:
     for option in (
         click.option("--name", default="", help="C name of the network (default: from the file's name)."),
@@ -50,20 +51,11 @@ def _model_options(command: _Command) -> _Command:
 @click.option("--cpu", help="CPU to compile for, without a board (default: cortex-m4).")
 @click.option("--no-runtime", is_flag=True, help="Leave the ai_* runtime's files out of the folder.")
 @_model_options
-def compile_command(
-    file: Path,
-    folder: Path,
-    board: str | None,
-    cpu: str | None,
-    no_runtime: bool,
-    level: str,
-    params: Path | None,
-    name: str,
-) -> None:
+def compile_command(folder: Path, no_runtime: bool, **choice: Any) -> None:
     """Turn a model FILE into C: kernels, a network with static memory, weights and a report."""
-    from .commands import compile_to_folder
+    from .commands import Choice, compile_to_folder
 
-    network = compile_to_folder(file, folder, board, cpu, level, params, name, with_runtime=not no_runtime)
+    network = compile_to_folder(Choice(**choice), folder, with_runtime=not no_runtime)
     click.echo(
         f"{network.name}: {len(network.calls)} operators, {network.macs:,} MACs, {network.constant_bytes:,} bytes of "
         f"constants, {network.arena_size:,} bytes of arena -> {folder}"
@@ -75,11 +67,11 @@ def compile_command(
 @click.option("--board", help="Board to look at the model for.")
 @click.option("--cpu", help="CPU to look at the model for (default: cortex-m4).")
 @_model_options
-def inspect_command(file: Path, board: str | None, cpu: str | None, level: str, params: Path | None, name: str) -> None:
+def inspect_command(**choice: Any) -> None:
     """Show a model's operators, shapes, quantization, MACs, weights and RAM, before any C compiler runs."""
-    from .commands import inspect_model
+    from .commands import Choice, inspect_model
 
-    click.echo(inspect_model(file, board, cpu, level, params, name), nl=False)
+    click.echo(inspect_model(Choice(**choice)), nl=False)
 
 
 @cli.command("run")
@@ -89,20 +81,11 @@ def inspect_command(file: Path, board: str | None, cpu: str | None, level: str, 
 @click.option("--outputs", type=_File, help="Write the outputs here (.npz), in the model's order.")
 @click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds the emulator may take.")
 @_model_options
-def run_command(
-    file: Path,
-    board: str,
-    inputs: Path | None,
-    outputs: Path | None,
-    time_limit: float,
-    level: str,
-    params: Path | None,
-    name: str,
-) -> None:
+def run_command(inputs: Path | None, outputs: Path | None, time_limit: float, **choice: Any) -> None:
     """Compile a model FILE, build it for a board and run it on inputs."""
-    from .commands import run_model
+    from .commands import Choice, run_model
 
-    click.echo(run_model(file, board, inputs, outputs, time_limit, level, params, name), nl=False)
+    click.echo(run_model(Choice(**choice), inputs, outputs, time_limit), nl=False)
 
 
 @cli.command("doctor")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from .boards import Board, load_board
@@ -27,36 +28,36 @@ RUNTIME_FILES = (
 )
 
 
-def _compile(
-    file: Path, board: str | None, cpu: str | None, level: str, params: Path | None, name: str
-) -> tuple[Library, Board | None]:
-    if board is not None and cpu is not None:
+@dataclass(frozen=True)
+class Choice:
+    """A model and what to compile it for: a board, or a CPU without one (default: cortex-m4)."""
+
+    file: Path
+    board: str | None = None
+    cpu: str | None = None
+    level: str = "time"
+    params: Path | None = None
+    name: str = ""
+
+
+def _compile(choice: Choice) -> tuple[Library, Board | None]:
+    if choice.board is not None and choice.cpu is not None:
         raise TargetError("--board and --cpu are given both", why="a board says which CPU it has", hint="give one")
-    chosen = load_board(board) if board is not None else None
-    target = chosen.target if chosen is not None else Target.for_cpu(cpu or DEFAULT_CPU)
-    detect_format(file)
+    chosen = load_board(choice.board) if choice.board is not None else None
+    target = chosen.target if chosen is not None else Target.for_cpu(choice.cpu or DEFAULT_CPU)
+    detect_format(choice.file)
     from .compiler import CompileOptions, compile_model
 
     with quiet():
-        library = compile_model(file, CompileOptions(target, level, name), params)
+        library = compile_model(choice.file, CompileOptions(target, choice.level, choice.name), choice.params)
     if chosen is not None:
         check_capacity(library, chosen)
     return library, chosen
 
 
-def compile_to_folder(
-    file: Path,
-    folder: Path,
-    board: str | None,
-    cpu: str | None,
-    level: str,
-    params: Path | None,
-    name: str,
-    *,
-    with_runtime: bool,
-) -> Library:
+def compile_to_folder(choice: Choice, folder: Path, *, with_runtime: bool) -> Library:
     """Compile a model and write its files (and the runtime's) into ``folder``."""
-    library, _ = _compile(file, board, cpu, level, params, name)
+    library, _ = _compile(choice)
     emit(library, folder)
     if with_runtime:
         runtime = resource_dir("runtime")
@@ -64,22 +65,13 @@ def compile_to_folder(
     return library
 
 
-def inspect_model(file: Path, board: str | None, cpu: str | None, level: str, params: Path | None, name: str) -> str:
+def inspect_model(choice: Choice) -> str:
     """The report of a model as text."""
-    library, _ = _compile(file, board, cpu, level, params, name)
+    library, _ = _compile(choice)
     return report_text(report(library))
 
 
-def run_model(
-    file: Path,
-    board: str,
-    inputs: Path | None,
-    outputs: Path | None,
-    time_limit: float,
-    level: str,
-    params: Path | None,
-    name: str,
-) -> str:
+def run_model(choice: Choice, inputs: Path | None, outputs: Path | None, time_limit: float) -> str:
     """Compile, build, run; writes ``outputs`` and returns a summary."""
     from .project.emulator import CountMethod
     from .project.evaluation import first_outputs, summary
@@ -89,7 +81,7 @@ def run_model(
 
     if outputs is not None and not outputs.absolute().parent.is_dir():
         raise Error(f"the folder of the outputs '{outputs}' does not exist", hint="make it first")
-    library, chosen = _compile(file, board, None, level, params, name)
+    library, chosen = _compile(choice)
     assert chosen is not None
     samples = read_samples(inputs, library.inputs)
     with tempfile.TemporaryDirectory(prefix="tvm-stm32-") as scratch:

@@ -66,6 +66,16 @@ class Root:
         return Requantization(multiplier, shift, self.zero_point, rounding, self.clamp_min, self.clamp_max)
 
 
+@dataclass(frozen=True)
+class Linear:
+    """A convolution or matrix product between dequantized data and weights; the bias as codes, reals or None."""
+
+    call: relax.Call
+    data: Quantized
+    weight: QuantizedConstant
+    bias: QuantizedConstant | np.ndarray | None
+
+
 class QdqRewriter:
     """Rewrites the roots of one function; ``emit`` binds an extra value before the root's binding."""
 
@@ -161,17 +171,23 @@ class QdqRewriter:
         rounded = np.rint(real / scale)
         return rounded.astype(np.int32) if (np.abs(rounded) < 2**31).all() else None
 
-    def _convolution(self, root: Root) -> relax.Expr | None:
-        linear, bias = self._biased(root.body)
-        call = self.view.match(linear, "relax.nn.conv2d")
+    def _linear(self, root: Root, operator: str) -> Linear | None:
+        """The parts of a root that is int8 data times constant int8 weights, plus a constant bias."""
+        body, bias = self._biased(root.body)
+        call = self.view.match(body, operator)
         if call is None:
             return None
-        self.label = linear.name
-        data = self._dequantized(call.args[0])
-        weight = quantized_constant(self.view, call.args[1])
+        data, weight = self._dequantized(call.args[0]), quantized_constant(self.view, call.args[1])
         if data is None or weight is None or data.dtype != "int8" or weight.values.dtype != np.int8:
             return None
-        attrs = call.attrs
+        self.label = body.name
+        return Linear(call, data, weight, bias)
+
+    def _convolution(self, root: Root) -> relax.Expr | None:
+        linear = self._linear(root, "relax.nn.conv2d")
+        if linear is None:
+            return None
+        data, weight, attrs = linear.data, linear.weight, linear.call.attrs
         groups = int(attrs.groups)
         kernel_layout, data_layout = str(attrs.kernel_layout), str(attrs.data_layout)
         if data_layout not in ("NHWC", "NCHW") or sorted(kernel_layout) != list("HIOW"):
@@ -187,7 +203,7 @@ class QdqRewriter:
         if groups > 1 and values.shape[3] * groups != channels_in:
             return None
         accumulator_scale = data.scale * channel_scales[:, 0].astype(np.float64)
-        biases = self._bias_codes(bias, accumulator_scale)
+        biases = self._bias_codes(linear.bias, accumulator_scale)
         if biases is None:
             return None
         real = accumulator_scale / root.scale
@@ -210,22 +226,17 @@ class QdqRewriter:
         return result
 
     def _dense(self, root: Root) -> relax.Expr | None:
-        linear, bias = self._biased(root.body)
-        call = self.view.match(linear, "relax.matmul")
-        if call is None:
+        linear = self._linear(root, "relax.matmul")
+        if linear is None:
             return None
-        self.label = linear.name
-        data = self._dequantized(call.args[0])
-        weight = quantized_constant(self.view, call.args[1])
-        if data is None or weight is None or data.dtype != "int8" or weight.values.dtype != np.int8:
-            return None
+        data, weight = linear.data, linear.weight
         if weight.values.ndim != 2 or weight.zero_point.any():
             return None
         scales = weight.channel_scales(1)
         if scales is None:
             return None
         accumulator_scale = data.scale * scales.astype(np.float64)
-        biases = self._bias_codes(bias, accumulator_scale)
+        biases = self._bias_codes(linear.bias, accumulator_scale)
         if biases is None:
             return None
         real = accumulator_scale / root.scale
@@ -235,7 +246,7 @@ class QdqRewriter:
             biases,
             root.requantization(real, self.rounding),
             input_zero_point=data.zero_point,
-            out_shape=shape_of(call),
+            out_shape=shape_of(linear.call),
         )
 
     def _binary(self, root: Root) -> relax.Expr | None:
