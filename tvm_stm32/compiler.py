@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from .cnames import network_name
 from .errors import CapacityError, Error, ModelError
 from .library import Library
+from .model import Model
 from .target import Target
 
 ADDRESSES = 1 << 31
@@ -29,32 +32,49 @@ class CompileOptions:
 
 
 def compile_model(path: Path, options: CompileOptions, params: Path | None = None) -> Library:
-    """Read, prepare, choose kernels, plan memory. Raises the errors of :mod:`tvm_stm32.errors`."""
+    """Read a model file and compile it. Raises the errors of :mod:`tvm_stm32.errors`."""
     # TVM prints notes of its own on stderr at import and while it lowers; none helps a user of this tool.
     os.environ.setdefault("TVM_LOG_DEBUG", "")
-    from . import graph, memory
     from .frontends import load_model
+
+    # A bad name is reported before anything is read.
+    network_name(options.name or path.name.split(".")[0])
+    with _naming(path.name):
+        model = load_model(path, params)
+    return compile_loaded(model, options)
+
+
+def compile_loaded(model: Model, options: CompileOptions) -> Library:
+    """Prepare a model, choose kernels, plan memory. Raises the errors of :mod:`tvm_stm32.errors`."""
+    from . import graph, memory
     from .kernels.network import build_library
 
-    name = network_name(options.name or path.name.split(".")[0])
-    try:
-        model = load_model(path, params)
+    file_name = model.provenance.file_name
+    name = network_name(options.name or file_name.split(".")[0])
+    with _naming(file_name):
         library = build_library(graph.prepare(model), model, options.target, name, options.level, options.settings())
+    memory.plan(library)
+    if library.arena_size > ADDRESSES:
+        raise CapacityError(
+            f"{file_name} needs {library.arena_size:,} bytes of RAM",
+            why="a Cortex-M addresses 4 GB, half of it at most RAM",
+        )
+    return library
+
+
+@contextlib.contextmanager
+def _naming(file_name: str) -> Iterator[None]:
+    """Errors of the block name the file."""
+    try:
+        yield
     except Error as error:
-        named = error.about(path.name)
+        named = error.about(file_name)
         if named is error:
             raise
         raise named from error
     except RecursionError as error:
         raise ModelError(
-            f"{path.name}: a chain of operators is too long",
+            f"{file_name}: a chain of operators is too long",
             why="operators on single elements are compiled into one expression, and this one is nested too deep",
             hint="put an operator that is no elementwise one, such as a pooling, between them",
         ) from error
-    memory.plan(library)
-    if library.arena_size > ADDRESSES:
-        raise CapacityError(
-            f"{path.name} needs {library.arena_size:,} bytes of RAM",
-            why="a Cortex-M addresses 4 GB, half of it at most RAM",
-        )
-    return library

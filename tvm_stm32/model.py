@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from tvm import IRModule
 
-Numerics = Literal["tflm", "relay", "onnx", "float"]
+Numerics = Literal["tflm", "relay", "onnx", "torch", "float"]
 
 
 @dataclass(frozen=True)

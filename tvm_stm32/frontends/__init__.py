@@ -8,7 +8,7 @@ from pathlib import Path
 from ..errors import ModelError
 from ..model import Model, Provenance
 
-SUPPORTED = ".relay (Relay text), .tflite, .onnx"
+SUPPORTED = ".relay (Relay text), .tflite, .onnx, .pt2 (PyTorch exported program)"
 
 
 def load_model(path: Path, params: Path | None = None) -> Model:
@@ -26,13 +26,17 @@ def load_model(path: Path, params: Path | None = None) -> Model:
         from .tflite import load as load_tflite
 
         return load_tflite(path)
+    if kind == "pytorch":
+        from .pytorch import load as load_pytorch
+
+        return load_pytorch(path)
     from .onnx import load as load_onnx
 
     return load_onnx(path)
 
 
 def detect_format(path: Path) -> str:
-    """``relay``, ``tflite`` or ``onnx``, by the file's name and its first bytes. Raises :class:`ModelError`."""
+    """``relay``, ``tflite``, ``onnx`` or ``pytorch``, by the file's name and its first bytes. Raises :class:`ModelError`."""
     try:
         with path.open("rb") as stream:
             head = stream.read(4096)
@@ -50,6 +54,8 @@ def detect_format(path: Path) -> str:
         return "relay"
     if path.suffix == ".onnx":
         return "onnx"
+    if path.suffix == ".pt2":
+        return "pytorch"
     raise ModelError(
         f"'{path.name}' is no model file this tool knows",
         why="neither its name nor its first bytes are those of a supported format",

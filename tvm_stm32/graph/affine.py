@@ -79,7 +79,7 @@ def quantized_constant(view: Function, expr: relax.Expr) -> QuantizedConstant | 
     if call is None:
         return None
     if name_of(call).endswith("dequantize"):
-        values = _moved_constant(view, call.args[0])
+        values = moved_constant(view, call.args[0])
         parameters = _parameters(call)
         if values is None or parameters is None:
             return None
@@ -103,7 +103,8 @@ def _expand(call: relax.Call, values: np.ndarray, scale: np.ndarray, zero_point:
     )
 
 
-def _moved_constant(view: Function, expr: relax.Expr) -> np.ndarray | None:
+def moved_constant(view: Function, expr: relax.Expr) -> np.ndarray | None:
+    """The array of a constant, through reshapes and transposes, or None."""
     value = view.value(expr)
     direct = constant(value)
     if direct is not None:
@@ -111,7 +112,7 @@ def _moved_constant(view: Function, expr: relax.Expr) -> np.ndarray | None:
     call = view.match(value, "relax.reshape", "relax.permute_dims")
     if call is None:
         return None
-    inner = _moved_constant(view, call.args[0])
+    inner = moved_constant(view, call.args[0])
     return None if inner is None else _move(call, inner)
 
 
