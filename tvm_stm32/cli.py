@@ -66,12 +66,13 @@ def compile_command(folder: Path, no_runtime: bool, **choice: Any) -> None:
 @click.argument("file", type=_File)
 @click.option("--board", help="Board to look at the model for.")
 @click.option("--cpu", help="CPU to look at the model for (default: cortex-m4).")
+@click.option("--html", type=_File, help="Also write a page with the graph and the memory map here.")
 @_model_options
-def inspect_command(**choice: Any) -> None:
+def inspect_command(html: Path | None, **choice: Any) -> None:
     """Show a model's operators, shapes, quantization, MACs, weights and RAM, before any C compiler runs."""
     from .commands import Choice, inspect_model
 
-    click.echo(inspect_model(Choice(**choice)), nl=False)
+    click.echo(inspect_model(Choice(**choice), html), nl=False)
 
 
 @cli.command("run")

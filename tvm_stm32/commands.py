@@ -65,10 +65,16 @@ def compile_to_folder(choice: Choice, folder: Path, *, with_runtime: bool) -> Li
     return library
 
 
-def inspect_model(choice: Choice) -> str:
-    """The report of a model as text."""
+def inspect_model(choice: Choice, html: Path | None = None) -> str:
+    """The report of a model as text; ``html`` gets it as a page."""
     library, _ = _compile(choice)
-    return report_text(report(library))
+    text = report_text(report(library))
+    if html is not None:
+        from .emit.page import html_page
+
+        write_atomically({html: html_page(library)})
+        text += f"page -> {html}\n"
+    return text
 
 
 def run_model(choice: Choice, inputs: Path | None, outputs: Path | None, time_limit: float) -> str:

@@ -1,17 +1,15 @@
-"""Integer arithmetic of the references: multipliers, roundings, clamps, tables.
+"""Real multipliers as int32 with a shift, and the rounding rules they are applied with; activation bounds.
 
-The one place that states a rounding rule in Python; ``runtime/include/ai_numerics.h`` is its twin in C. Sources: the
-TensorFlow Lite Micro reference kernels and Relay's ``qnn`` lowering.
+Sources: the TensorFlow Lite Micro reference kernels and Relay's ``qnn`` lowering.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
-from .errors import ModelError
+from ..errors import ModelError
 
 INT8_MIN, INT8_MAX = -128, 127
 
@@ -121,85 +119,3 @@ def quantize_activation(bound: float, scale: float, zero_point: int) -> int:
     with np.errstate(over="ignore"):
         quotient = float(np.float32(bound) / np.float32(scale))
     return zero_point + round_half_away(min(max(quotient, -(2.0**31)), 2.0**31))
-
-
-@dataclass(frozen=True)
-class SoftmaxParameters:
-    """Constants of TFLM's fixed-point int8 softmax (26 bits of scaled difference, 5 integer bits)."""
-
-    multiplier: int
-    shift: int
-    diff_min: int
-
-
-def softmax_parameters(input_scale: float, beta: float = 1.0) -> SoftmaxParameters:
-    """Parameters of TFLM's int8 softmax from the input scale."""
-    real = min(float(beta) * float(input_scale) * (1 << 26), (1 << 31) - 1.0)
-    multiplier, shift = quantize_multiplier(real)
-    if shift < 0:
-        raise ModelError(
-            f"the input scale of a softmax is {input_scale:g}",
-            why="below 2**-26 the fixed-point exponential has no bits left",
-            hint="quantize the model again, with representative data",
-        )
-    return SoftmaxParameters(multiplier, shift, -math.floor(31.0 * (1 << 26) / (1 << shift)))
-
-
-def softmax_exponentials(parameters: SoftmaxParameters) -> np.ndarray:
-    """exp of each difference 0..-255 to the maximum, Q0 int32 (0 where TFLM treats the element as zero).
-
-    The difference of two int8 codes has 256 values, so the fixed-point exponential becomes a table of constants.
-    """
-    table = np.zeros(256, np.int32)
-    for difference in range(256):
-        if -difference < parameters.diff_min:
-            break
-        scaled = _srdhm(_wrap(-difference << parameters.shift), parameters.multiplier)
-        table[difference] = _exp_on_negative_values(scaled, 5)
-    return table
-
-
-def _wrap(x: int) -> int:
-    return ((x + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
-
-
-def _srdhm(a: int, b: int) -> int:
-    if a == b == -(1 << 31):
-        return (1 << 31) - 1
-    return (a * b + (1 << 30)) >> 31
-
-
-def _rdp(x: int, exponent: int) -> int:
-    mask = (1 << exponent) - 1
-    return (x >> exponent) + int((x & mask) > ((mask >> 1) + (x < 0)))
-
-
-def _rescale_up(x: int, bits: int) -> int:
-    limit = (1 << (31 - bits)) - 1
-    if x > limit:
-        return (1 << 31) - 1
-    if x < -limit:
-        return -(1 << 31)
-    return _wrap(x << bits)
-
-
-def _exp_on_negative_values(a: int, integer_bits: int) -> int:
-    """gemmlowp's exp_on_negative_values: ``a`` <= 0 with ``integer_bits`` integer bits, result in Q0."""
-    if a == 0:
-        return (1 << 31) - 1
-    fraction_bits = 31 - integer_bits
-    quarter = 1 << (fraction_bits - 2)
-    reduced = (a & (quarter - 1)) - quarter
-    y = _rescale_up(reduced, integer_bits)
-    x = y + (1 << 28)
-    x2 = _srdhm(x, x)
-    x3 = _srdhm(x2, x)
-    x4 = _srdhm(x2, x2)
-    term = _rdp(_srdhm(_rdp(x4, 2) + x3, 715827883) + x2, 1)
-    result = _wrap(1895147668 + _srdhm(1895147668, x + term))
-    remainder = reduced - a
-    for index, factor in enumerate((1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)):
-        exponent = index - 2
-        if integer_bits > exponent and remainder & (1 << (fraction_bits + exponent)):
-            result = _srdhm(result, factor)
-    return result
