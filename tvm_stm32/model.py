@@ -31,6 +31,16 @@ class TensorInfo:
 
 
 @dataclass(frozen=True)
+class StateInfo:
+    """A variable that keeps its value from run to run; ``initial`` is every element's value after a reset."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    initial: float = 0
+
+
+@dataclass(frozen=True)
 class Provenance:
     """Where a model came from: file name without folder, sha256 of its bytes, source format."""
 
@@ -43,6 +53,7 @@ class Provenance:
 class Model:
     """A Relax module whose ``main`` takes the inputs (in order) and returns the outputs (a tensor or a tuple).
 
+    With ``states``, ``main`` takes their old values after the inputs and returns their new ones after the outputs.
     ``numerics`` names the reference whose integer arithmetic is promised (design section 4). Weights are constants in
     the module. ``notes`` are remarks of the front end for the report.
     """
@@ -53,3 +64,4 @@ class Model:
     numerics: Numerics
     provenance: Provenance
     notes: list[str] = field(default_factory=list)
+    states: list[StateInfo] = field(default_factory=list)

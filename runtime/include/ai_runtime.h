@@ -16,7 +16,7 @@ extern "C" {
 
 /* Generated files check these: a network is compiled against the runtime it was generated for. */
 #define AI_RUNTIME_VERSION_MAJOR 1
-#define AI_RUNTIME_VERSION_MINOR 0
+#define AI_RUNTIME_VERSION_MINOR 1
 
 typedef uint8_t *ai_ptr;
 
@@ -82,6 +82,7 @@ typedef struct {
     ai_status (*run)(ai_ptr activations);
     struct ai_network_s *instance; /* static instance; its tensors follow it in memory */
     ai_ptr activations;            /* static arena, NULL when left out */
+    void (*reset)(ai_ptr arena);   /* variables to their initial values; NULL: the network keeps no state */
 } ai_model_info;
 
 /* One instance of a network. Applications treat it as opaque. */
@@ -119,6 +120,9 @@ ai_status ai_destroy(ai_handle handle);
  * has been read, so inputs are written anew before every run; outputs stay until the next one.
  */
 ai_status ai_run(ai_handle handle);
+
+/* Variables that are kept from run to run, such as the history of a streaming model, back to where create put them. */
+ai_status ai_reset(ai_handle handle);
 
 /* Text of the last error of this handle, "" when there was none; reading clears it. NULL: of the last create. */
 const char *ai_get_error(ai_handle handle);

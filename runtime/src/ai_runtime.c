@@ -37,6 +37,9 @@ static ai_status ai_setup(const ai_model_info *model, ai_network *network, ai_pt
     for (i = 0U; i < model->n_outputs; i++) {
         ai_bind(&network->tensors[model->n_inputs + i], &model->outputs[i], arena);
     }
+    if (model->reset != NULL) {
+        model->reset(arena);
+    }
     network->model = model;
     *handle = network;
     return AI_STATUS_OK;
@@ -83,6 +86,17 @@ ai_status ai_destroy(ai_handle handle)
         return AI_STATUS_ERROR;
     }
     handle->model = NULL;
+    return AI_STATUS_OK;
+}
+
+ai_status ai_reset(ai_handle handle)
+{
+    if ((handle == NULL) || (handle->model == NULL)) {
+        return AI_STATUS_ERROR;
+    }
+    if (handle->model->reset != NULL) {
+        handle->model->reset(handle->activations);
+    }
     return AI_STATUS_OK;
 }
 

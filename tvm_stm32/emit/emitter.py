@@ -15,7 +15,7 @@ import numpy as np
 from .. import __version__
 from ..cnames import comment_text, string_literal
 from ..files import make_folder, write_atomically
-from ..library import Argument, Call, Library
+from ..library import Argument, Call, Library, State
 from ..library.ctypes import CTYPES
 from ..model import Quantization, TensorInfo
 from .literals import float_literal, initialiser
@@ -76,6 +76,7 @@ def render(library: Library) -> dict[str, str]:
             for constant in library.constants.values()
         ],
         "initialiser": initialiser,
+        "states": [_state(library, state) for state in library.states],
         "calls": [_call(library, call, facts) for call in library.calls],
         "headers": sorted({header for kernel in library.kernels.values() for header in kernel.headers} - {"math.h"}),
         "uses_math": any(kernel.libm or kernel.uses_float for kernel in library.kernels.values()),
@@ -112,6 +113,21 @@ def _tensor(library: Library, info: TensorInfo, tensor: str) -> dict[str, Any]:
         "quantization": quantization,
         "scales": ", ".join(float_literal(scale) for scale in quantization.scale) if quantization else "",
         "zero_points": ", ".join(str(z) for z in quantization.zero_point) if quantization else "",
+    }
+
+
+def _state(library: Library, state: State) -> dict[str, Any]:
+    tensor = library.tensors[state.tensor]
+    initial = np.full(1, state.initial, tensor.dtype)
+    content = set(initial.tobytes())
+    return {
+        "name": state.name,
+        "offset": tensor.offset,
+        "size": tensor.size,
+        "count": tensor.size // initial.itemsize,
+        "ctype": CTYPES[tensor.dtype],
+        "byte": content.pop() if len(content) == 1 else None,
+        "value": initialiser(initial).strip().rstrip(","),
     }
 
 

@@ -76,8 +76,8 @@ def lifetimes_with_offsets(library: Library) -> list[Buffer]:
 
 
 def _rows(facts: dict[str, Any]) -> list[dict[str, Any]]:
-    first = {"index": -1, "operator": "inputs", "node": ", ".join(t["name"] for t in facts["inputs"])}
-    last = {"index": len(facts["operators"]), "operator": "outputs"}
+    first = {"index": -1, "operator": "inputs", "detail": "", "node": ", ".join(t["name"] for t in facts["inputs"])}
+    last = {"index": len(facts["operators"]), "operator": "outputs", "detail": ""}
     last["node"] = ", ".join(t["name"] for t in facts["outputs"])
     return [first, *facts["operators"], last]
 

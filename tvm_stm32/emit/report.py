@@ -24,6 +24,10 @@ def report(library: Library) -> dict[str, Any]:
         "settings": dict(sorted(library.settings.items())),
         "inputs": [_tensor(info) for info in library.inputs],
         "outputs": [_tensor(info) for info in library.outputs],
+        "states": [
+            {"name": state.name, "shape": list(library.tensors[state.tensor].shape), "initial": state.initial}
+            for state in library.states
+        ],
         "macs": library.macs,
         "constants_bytes": library.constant_bytes,
         "arena_bytes": library.arena_size,

@@ -11,9 +11,9 @@ from ..errors import UnsupportedOperatorError
 from ..graph import dialect
 from ..graph.lowering import lower_to_tir
 from ..graph.ssa import Function, constant, dtype_of
-from ..library import Argument, Call, Library
+from ..library import Argument, Call, Library, State
 from ..library.ctypes import CTYPES
-from ..model import Model
+from ..model import Model, StateInfo
 from ..target import Target
 from . import elementwise
 from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
@@ -51,11 +51,12 @@ def build_library(
         output_tensors=[],
         notes=list(model.notes),
     )
-    return _Builder(lowered, KernelContext(library, target, level)).build()
+    return _Builder(lowered, KernelContext(library, target, level), model.states).build()
 
 
 class _Builder:
-    def __init__(self, module: IRModule, ctx: KernelContext) -> None:
+    def __init__(self, module: IRModule, ctx: KernelContext, states: list[StateInfo]) -> None:
+        self.states = states
         self.module = module
         self.ctx = ctx
         self.library = ctx.library
@@ -65,16 +66,49 @@ class _Builder:
 
     def build(self) -> Library:
         function = self.view.function
-        for parameter, info in zip(function.params, self.library.inputs, strict=True):
+        count = len(self.library.inputs)
+        for parameter, info in zip(function.params[:count], self.library.inputs, strict=True):
             self.names[parameter] = self.ctx.tensor(self._unique(info.name), parameter)
             self.library.input_tensors.append(self.names[parameter])
+        for parameter, state in zip(function.params[count:], self.states, strict=True):
+            self.names[parameter] = self.ctx.tensor(self._unique(state.name), parameter)
+            self.library.states.append(State(state.name, self.names[parameter], state.initial))
         for binding in self.view.bindings:
             self._bind(binding.var, binding.value, binding.var.name)
         result = self.view.value(function.body.body)
         results = list(result.fields) if isinstance(result, relax.Tuple) else [function.body.body]
-        for position, expr in enumerate(results):
+        outputs = len(self.library.outputs)
+        for position, expr in enumerate(results[:outputs]):
             self.library.output_tensors.append(self._output(expr, position))
+        self._store_states(results[outputs:])
         return self.library
+
+    def _store_states(self, values: list[relax.Expr]) -> None:
+        """Copy the new values of variables over the old ones, once everything has read those."""
+        moves = []
+        for state, expr in zip(self.library.states, values, strict=True):
+            source = self._operand(expr, state.name)
+            if self.library.root(source) != state.tensor:
+                moves.append((state, source))
+        kept = {state.tensor for state, _ in moves}
+        for position, (state, source) in enumerate(moves):
+            if self.library.root(source) in kept:
+                # Another variable's old value: saved before that one is overwritten.
+                moves[position] = (state, self._copied(source, f"{state.name}.next"))
+        for state, source in moves:
+            tensor = self.library.tensors[source]
+            size = int(np.prod(tensor.shape, dtype=np.int64))
+            argument = tensor_argument(source, tensor.dtype)
+            self._add_copy(state.name, argument, (source,), state.tensor, size, tensor.dtype)
+
+    def _copied(self, name: str, label: str) -> str:
+        """A copy of a tensor."""
+        output = self._unique(label)
+        tensor = self.library.tensors[name]
+        self.library.tensors[output] = type(tensor)(output, tensor.shape, tensor.dtype)
+        count = int(np.prod(tensor.shape, dtype=np.int64))
+        self._add_copy(output, tensor_argument(name, tensor.dtype), (name,), output, count, tensor.dtype)
+        return output
 
     def _unique(self, label: str) -> str:
         name, number = label, 2
@@ -210,14 +244,10 @@ class _Builder:
         name = self._operand(expr, f"output_{position}")
         root = self.library.root(name)
         taken = {self.library.root(other) for other in self.library.output_tensors}
-        if root not in taken and root not in self.library.input_tensors:
+        kept = {*self.library.input_tensors, *(state.tensor for state in self.library.states)}
+        if root not in taken and root not in kept:
             return name
-        output = self._unique(f"output_{position}")
-        tensor = self.library.tensors[name]
-        self.library.tensors[output] = type(tensor)(output, tensor.shape, tensor.dtype)
-        count = int(np.prod(tensor.shape, dtype=np.int64))
-        self._add_copy(output, tensor_argument(name, tensor.dtype), (name,), output, count, tensor.dtype)
-        return output
+        return self._copied(name, f"output_{position}")
 
 
 def _storable(array: np.ndarray) -> np.ndarray:

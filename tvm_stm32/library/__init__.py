@@ -83,6 +83,15 @@ class Call:
     workspace_offset: int = -1
 
 
+@dataclass(frozen=True)
+class State:
+    """A tensor that keeps its value from run to run; ``initial`` is every element's value after a reset."""
+
+    name: str
+    tensor: str
+    initial: float
+
+
 @dataclass
 class Library:
     """A compiled network.
@@ -104,6 +113,7 @@ class Library:
     calls: list[Call] = field(default_factory=list)
     arena_size: int = 0
     arena_alignment: int = 8
+    states: list[State] = field(default_factory=list)
     float_operators: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 

@@ -42,6 +42,9 @@ def lifetimes(library: Library) -> list[Buffer]:
             last.setdefault(library.root(name), step)
     for name in library.output_tensors:
         last[library.root(name)] = last_step
+    for state in library.states:
+        # In use between runs, too: nothing else may have this memory at any time.
+        first[state.tensor], last[state.tensor] = -1, last_step
     buffers: dict[str, Buffer] = {}
     for name in first:
         buffers[name] = Buffer(name, library.tensors[name].size, first[name], last[name], [name])
@@ -61,12 +64,20 @@ def workspace_name(step: int) -> str:
 
 def _merge_in_place(library: Library, buffers: dict[str, Buffer]) -> None:
     """An operator that may work in place writes over its input when this is the input's last use."""
+    states = {state.tensor for state in library.states}
     for step, call in enumerate(library.calls):
         if not call.in_place:
             continue
         source = buffers[library.root(call.in_place)]
         target = buffers[library.root(call.outputs[0])]
-        if source is target or source.last != step or target.first != step or source.size != target.size:
+        if (
+            source is target
+            or source.name in states
+            or target.name in states
+            or source.last != step
+            or target.first != step
+            or source.size != target.size
+        ):
             continue
         source.last = target.last
         source.tensors.extend(target.tensors)
