@@ -39,6 +39,16 @@ def _model_options(command: _Command) -> _Command:
             "-O", "level", type=click.Choice(_LEVELS), default="time", show_default=True, help="What to optimise for."
         ),
         click.option("--params", type=_File, help="Weights of a Relay model (.params)."),
+        click.option(
+            "--input-shape", "input_shapes", multiple=True, help="NAME:1,49,10,1 fixes the shape of a dynamic input."
+        ),
+        click.option(
+            "--input-layout",
+            type=click.Choice(("file", "nhwc")),
+            default="file",
+            show_default=True,
+            help="Take NCHW inputs as NHWC.",
+        ),
     ):
         command = option(command)
     return command

@@ -38,6 +38,8 @@ class Choice:
     level: str = "time"
     params: Path | None = None
     name: str = ""
+    input_layout: str = "file"
+    input_shapes: tuple[str, ...] = ()
 
 
 def _compile(choice: Choice) -> tuple[Library, Board | None]:
@@ -49,10 +51,24 @@ def _compile(choice: Choice) -> tuple[Library, Board | None]:
     from .compiler import CompileOptions, compile_model
 
     with quiet():
-        library = compile_model(choice.file, CompileOptions(target, choice.level, choice.name), choice.params)
+        shapes = dict(_input_shape(text) for text in choice.input_shapes)
+        options = CompileOptions(target, choice.level, choice.name, choice.input_layout, shapes)
+        library = compile_model(choice.file, options, choice.params)
     if chosen is not None:
         check_capacity(library, chosen)
     return library, chosen
+
+
+def _input_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """``name:1,49,10,1`` as name and shape; names may hold colons."""
+    name, _, extents = text.rpartition(":")
+    try:
+        shape = tuple(int(extent) for extent in extents.split(","))
+    except ValueError:
+        shape = ()
+    if not name or not shape or min(shape) < 1:
+        raise Error(f"--input-shape '{text}' is no NAME:EXTENT,EXTENT,...", hint="for example input:1,49,10,1")
+    return name, shape
 
 
 def compile_to_folder(choice: Choice, folder: Path, *, with_runtime: bool) -> Library:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .cnames import network_name
@@ -25,10 +25,17 @@ class CompileOptions:
     target: Target
     level: str = "time"
     name: str = ""
+    input_layout: str = "file"
+    input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def settings(self) -> dict[str, str]:
         """Settings as shown in generated files."""
-        return {"cpu": self.target.cpu, "level": self.level}
+        settings = {"cpu": self.target.cpu, "level": self.level}
+        if self.input_layout != "file":
+            settings["input-layout"] = self.input_layout
+        for name, shape in sorted(self.input_shapes.items()):
+            settings[f"input-shape:{name}"] = ",".join(str(extent) for extent in shape)
+        return settings
 
 
 def compile_model(path: Path, options: CompileOptions, params: Path | None = None) -> Library:
@@ -40,18 +47,21 @@ def compile_model(path: Path, options: CompileOptions, params: Path | None = Non
     # A bad name is reported before anything is read.
     network_name(options.name or path.name.split(".")[0])
     with _naming(path.name):
-        model = load_model(path, params)
+        model = load_model(path, params, options.input_shapes)
     return compile_loaded(model, options)
 
 
 def compile_loaded(model: Model, options: CompileOptions) -> Library:
     """Prepare a model, choose kernels, plan memory. Raises the errors of :mod:`tvm_stm32.errors`."""
     from . import graph, memory
+    from .graph import layout
     from .kernels.network import build_library
 
     file_name = model.provenance.file_name
     name = network_name(options.name or file_name.split(".")[0])
     with _naming(file_name):
+        if options.input_layout == "nhwc":
+            model = layout.nhwc_inputs(model)
         library = build_library(graph.prepare(model), model, options.target, name, options.level, options.settings())
     memory.plan(library)
     if library.arena_size > ADDRESSES:

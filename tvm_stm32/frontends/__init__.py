@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
 from ..errors import ModelError
 from ..model import Model, Provenance
 
-SUPPORTED = ".relay (Relay text), .tflite, .onnx, .pt2 (PyTorch exported program)"
+SUPPORTED = ".relay (Relay text), .json (Relay, tvm.ir.save_json), .tflite, .onnx, .pt2 (PyTorch exported program)"
 
 
-def load_model(path: Path, params: Path | None = None) -> Model:
-    """Read a model file; ``params`` are separate weights (Relay ``.params``). Raises :class:`ModelError`."""
+def load_model(
+    path: Path, params: Path | None = None, input_shapes: Mapping[str, tuple[int, ...]] | None = None
+) -> Model:
+    """Read a model file; ``params`` are separate weights (Relay ``.params``), ``input_shapes`` fix dynamic inputs.
+
+    Raises :class:`ModelError`.
+    """
     kind = detect_format(path)
+    if input_shapes and kind not in ("onnx", "relay"):
+        raise ModelError(
+            f"--input-shape goes with an ONNX or Relay model, and '{path.name}' is a {kind} file",
+            hint="leave --input-shape out",
+        )
     if params is not None and kind != "relay":
         raise ModelError(
             f"--params goes with a Relay model, and '{path.name}' is a {kind} file", hint="leave --params out"
@@ -32,7 +43,7 @@ def load_model(path: Path, params: Path | None = None) -> Model:
         return load_pytorch(path)
     from .onnx import load as load_onnx
 
-    return load_onnx(path)
+    return load_onnx(path, input_shapes)
 
 
 def detect_format(path: Path) -> str:
@@ -51,6 +62,8 @@ def detect_format(path: Path) -> str:
     if head[4:8] == b"TFL3" or path.suffix == ".tflite":
         return "tflite"
     if path.suffix == ".relay" or head.lstrip()[:10] == b"#[version " or head.lstrip()[:5] == b"def @":
+        return "relay"
+    if path.suffix == ".json" or (head.lstrip()[:1] == b"{" and b'"root"' in head):
         return "relay"
     if path.suffix == ".onnx":
         return "onnx"

@@ -6,6 +6,7 @@ import contextlib
 import io
 import math
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +20,24 @@ from ..model import Model, Quantization, TensorInfo
 from . import provenance
 from .binding import bind
 from .limits import check_dtype, check_module, static_shape
-from .onnx_check import check_made_up, element_type, input_shape, label, parse
+from .onnx_check import check_made_up, element_type, fix_shapes, input_shape, label, parse
 from .reasons import reason
 
 _QUANTIZE, _DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 
 
-def load(path: Path) -> Model:
-    """Read an ONNX file. Raises :class:`ModelError` with the file, node and tensor concerned."""
+def load(path: Path, input_shapes: Mapping[str, tuple[int, ...]] | None = None) -> Model:
+    """Read an ONNX file; ``input_shapes`` fix dynamic dimensions.
+
+    Raises :class:`ModelError` with the file, node and tensor concerned.
+    """
     data = path.read_bytes()
     graph_model = parse(path.name, data)
     graph = graph_model.graph
     notes: list[str] = []
     constants = {tensor.name for tensor in graph.initializer}
     free = [value for value in graph.input if value.name not in constants]
+    fix_shapes(path.name, free, input_shapes or {})
     shapes = {value.name: input_shape(path.name, value, notes) for value in free}
     dtypes = {value.name: element_type(path.name, value) for value in free}
     module = _import(path, graph_model, shapes, dtypes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -69,6 +69,22 @@ def _check_tensor(file: str, tensor: onnx.TensorProto) -> None:
     check_shape(file, what, [extent or 1 for extent in tensor.dims])
 
 
+def fix_shapes(file: str, inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Write the user's shapes into the model. Raises :class:`ModelError` for names and ranks that do not fit."""
+    by_name = {value.name: value for value in inputs}
+    for name, shape in shapes.items():
+        if name not in by_name:
+            raise ModelError(
+                f"{file} has no input {quoted(name)}", hint="its inputs are " + ", ".join(map(quoted, by_name))
+            )
+        kind = by_name[name].type.tensor_type
+        if kind.HasField("shape") and len(kind.shape.dim) != len(shape):
+            raise ModelError(f"{file}: input {quoted(name)} has {len(kind.shape.dim)} dimensions, not {len(shape)}")
+        del kind.shape.dim[:]
+        for extent in shape:
+            kind.shape.dim.add().dim_value = extent
+
+
 def input_shape(file: str, value: onnx.ValueInfoProto, notes: list[str]) -> list[int]:
     """Shape of a graph input; a free batch dimension is 1, noted in ``notes``. Raises :class:`ModelError`."""
     kind = value.type.tensor_type
@@ -83,7 +99,7 @@ def input_shape(file: str, value: onnx.ValueInfoProto, notes: list[str]) -> list
     for position, dim in enumerate(kind.shape.dim):
         if dim.HasField("dim_value") and dim.dim_value >= 0:
             shape.append(dim.dim_value)
-        elif position == 0 and not dim.HasField("dim_value"):
+        elif position == 0 and (not dim.HasField("dim_value") or dim.dim_value == -1):
             notes.append(f"{what}: the free batch dimension is 1")
             shape.append(1)
         else:
@@ -91,7 +107,7 @@ def input_shape(file: str, value: onnx.ValueInfoProto, notes: list[str]) -> list
             raise ModelError(
                 f"{file}: {what} has a dynamic shape (dimension {position} is '{label}')",
                 why="static memory is planned from fixed shapes",
-                hint="export the model with fixed input shapes",
+                hint=f"fix it: --input-shape {value.name}:1,... (or export the model with fixed input shapes)",
             )
     check_shape(file, what, shape)
     return shape
