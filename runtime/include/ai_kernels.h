@@ -108,6 +108,53 @@ AI_INLINE int32_t ai_requantize_fast(int32_t x, int32_t multiplier, int32_t righ
     return (ai_high_multiply(x, multiplier) + offset) >> right;
 }
 
+/* TFLM's scaling of an int64 accumulator: 16 bits of multiplier, one rounding, shift in -31..7. */
+AI_INLINE int32_t ai_multiply_wide(int64_t x, int32_t multiplier, int32_t shift)
+{
+    return (int32_t)((x * multiplier + ((int64_t)1 << (14 - shift))) >> (15 - shift));
+}
+
+/* floor((a * b + 2^30) / 2^31) for any operands but INT32_MIN times itself */
+AI_INLINE int32_t ai_fixed_multiply(int32_t a, int32_t b)
+{
+    return (int32_t)(((int64_t)a * b + ((int64_t)1 << 30)) >> 31);
+}
+
+/* x * 2^n, saturating */
+AI_INLINE int32_t ai_shift_saturating(int32_t x, int32_t n)
+{
+    const int32_t limit = (int32_t)(((uint32_t)1 << (31 - n)) - 1U);
+    if (x > limit) {
+        return INT32_MAX;
+    }
+    return (x < -limit) ? INT32_MIN : (int32_t)((uint32_t)x << n);
+}
+
+/* TFLM's sigmoid of int16, Q15: x in steps of 1/12288, interpolated in the table of 256 entries. */
+AI_INLINE int32_t ai_sigmoid16(int32_t x, const uint16_t *table)
+{
+    const int32_t magnitude = (x < 0) ? -x : x;
+    const int32_t index = magnitude >> 9;
+    int32_t value = 0x7FFF << 10;
+    if (index < 255) {
+        value = ((int32_t)table[index] << 9) + (magnitude & 511) * ((int32_t)table[index + 1] - table[index]);
+    }
+    return ((x < 0) ? (1 << 25) - value + 511 : value + 512) >> 10;
+}
+
+/* TFLM's hyperbolic tangent of int16, Q15, from the sigmoid's table. */
+AI_INLINE int32_t ai_tanh16(int32_t x, const uint16_t *table)
+{
+    const int32_t magnitude = (x < 0) ? -x : x;
+    const int32_t index = magnitude >> 8;
+    int32_t value = 0xFFFF << 8;
+    if (index < 255) {
+        value = ((int32_t)table[index] << 8) + (magnitude & 255) * ((int32_t)table[index + 1] - table[index]);
+    }
+    value -= 1 << 23;
+    return ((x < 0) ? 127 - value : value + 128) >> 8;
+}
+
 AI_INLINE int32_t ai_clamp(int32_t x, int32_t low, int32_t high)
 {
 #if AI_HAS_SSAT

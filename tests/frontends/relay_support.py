@@ -22,17 +22,17 @@ HEADER = '#[version = "0.0.5"]\n'
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 1}
 
 
-def fixture(name: str) -> Path:
-    """The path of a fixture's text; the test is skipped where fixtures are absent."""
-    path = FIXTURES / f"{name}.relay"
+def fixture(name: str, suffix: str = "relay") -> Path:
+    """The path of a fixture; the test is skipped where fixtures are absent."""
+    path = FIXTURES / f"{name}.{suffix}"
     if not path.exists():
         pytest.skip(f"no fixture {path}")
     return path
 
 
-def load_fixture(name: str) -> Model:
+def load_fixture(name: str, suffix: str = "relay") -> Model:
     """A fixture with its parameter file, if it has one."""
-    path = fixture(name)
+    path = fixture(name, suffix)
     params = path.with_suffix(".params")
     return relay.load(path, params if params.exists() else None)
 

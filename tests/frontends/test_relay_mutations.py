@@ -1,10 +1,14 @@
-"""Damaged texts and parameter files never do anything but raise this project's errors."""
+"""Damaged texts, JSON graphs and parameter files never do anything but raise this project's errors."""
 
 from __future__ import annotations
 
+import json
 import random
 import re
+import resource
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +33,7 @@ def @main(%x: Tensor[(1, 4), int8] /* ty=Tensor[(1, 4), int8] span=in:0:0 */) ->
     + metadata([np.ones((2, 4), np.int8), np.array([0.5, 0.25], np.float32), np.array([1, 2], np.int32)])
 )
 SMALL = ["ctl_let_if", "ctl_adt_match", "ctl_ref", "q_ops_binary", "q_ops_unary", "f32_mlp", "var_cmsisnn_byoc"]
+GIGABYTE = 1 << 30
 
 
 def mutated(text: str, rng: random.Random) -> str:
@@ -51,14 +56,53 @@ def mutated(text: str, rng: random.Random) -> str:
     return "".join(tokens) + rest
 
 
+def mutated_graph(text: str, rng: random.Random) -> str:
+    """A graph with fields, indices and whole nodes changed; now and then damaged as text."""
+    if rng.random() < 0.15:
+        return mutated(text, rng)
+    document = json.loads(text)
+    nodes: list[dict[str, Any]] = document["nodes"]
+    for _ in range(rng.choice([1, 1, 2, 4])):
+        node = rng.choice(nodes)
+        members: list[tuple[Any, Any]] = [(node, key) for key in node]
+        for part in node.values():
+            if isinstance(part, dict | list):
+                members += [(part, key) for key in (part if isinstance(part, dict) else range(len(part)))]
+        if not members:
+            continue
+        holder, key = rng.choice(members)
+        other = rng.choice(nodes)
+        kind = rng.randrange(5)
+        if kind == 0:
+            del holder[key]
+        elif kind == 1:
+            holder[key] = str(rng.randrange(len(nodes))) if isinstance(key, str) else rng.randrange(len(nodes))
+        elif kind == 2:
+            holder[key] = rng.choice([None, -1, "-1", "99999999999", [], {}, "nan", 1e308, True, "\ud800", "1" * 5000])
+        elif kind == 3:
+            node["type_key"] = other.get("type_key", "")
+        else:
+            node.clear()
+            node.update(other)
+    return json.dumps(document)
+
+
 def attempt(path: Path, text: str) -> bool:
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8", errors="surrogatepass")
     try:
         relay.load(path)
     except Error as error:
-        assert str(error).startswith("m.relay")
+        assert str(error).startswith(path.name)
         return False
     return True
+
+
+@pytest.fixture(autouse=True)
+def _memory_stays_below_a_gigabyte() -> Any:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    yield
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert after == before or after < before + (GIGABYTE >> 10)
 
 
 def test_own_text_loads_undamaged(tmp_path: Path) -> None:
@@ -72,15 +116,18 @@ def test_damaged_text_raises_errors_only(tmp_path: Path, seed: int) -> None:
     assert accepted < 60
 
 
+@pytest.mark.parametrize(("suffix", "mutate"), [("relay", mutated), ("json", mutated_graph)])
 @pytest.mark.parametrize("name", SMALL)
-def test_damaged_fixture_raises_errors_only(tmp_path: Path, name: str) -> None:
-    path = FIXTURES / f"{name}.relay"
+def test_damaged_fixture_raises_errors_only(
+    tmp_path: Path, name: str, suffix: str, mutate: Callable[[str, random.Random], str]
+) -> None:
+    path = FIXTURES / f"{name}.{suffix}"
     if not path.exists():
         pytest.skip(f"no fixture {path}")
     rng = random.Random(name)
     text = path.read_text()
-    for _ in range(45):
-        attempt(tmp_path / "m.relay", mutated(text, rng))
+    for _ in range(30):
+        attempt(tmp_path / f"m.{suffix}", mutate(text, rng))
 
 
 def test_truncated_text_raises_errors_only(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from relay_support import load, run
 from tvm import ir
 
-from tvm_stm32.graph import dialect
+from tvm_stm32.graph import dialect, prepare
 from tvm_stm32.model import Model, Quantization
 from tvm_stm32.numerics import multiply_tonearest, multiply_upward, quantize_multipliers
 
@@ -194,3 +194,86 @@ def test_quantized_average_pool_truncates(tmp_path: Path) -> None:
     text = """def @main(%x: Tensor[(1, 2, 2, 1), int8]) {
       qnn.avg_pool2d(%x, 0.5f, 0, 0.5f, 0, pool_size=[2, 2], layout="NHWC") }"""
     assert run(load(tmp_path, text), data)[0].item() == -2
+
+
+def prepared(model: Model) -> list[str]:
+    """Operators behind the graph stage."""
+    blocks = prepare(model)["main"].body.blocks
+    return [name for block in blocks for binding in block.bindings if (name := dialect.name_of(binding.value))]
+
+
+@pytest.mark.parametrize(
+    ("call", "kernels"),
+    [
+        ("qnn.add(%x, %y, 0.5f, 3, 0.25f, -7, 0.9f, -4)", ["q.add"]),
+        ("qnn.subtract(%x, %y, 0.9f, -4, 0.25f, -7, 0.9f, -4)", ["q.sub"]),
+        ("qnn.mul(%x, %y, 0.5f, 3, 0.25f, -7, 14f, -4)", ["q.mul"]),
+        ("clip(qnn.add(%x, %y, 0.5f, 3, 0.25f, -7, 0.9f, -4), a_min=-4f, a_max=90f)", ["q.add"]),
+        (
+            "qnn.concatenate((%x, %y), (0.5f, 0.25f), (3, -7), 0.5f, 3, axis=1)",
+            ["q.table", "relax.concat"],
+        ),
+        ("qnn.sigmoid(%x, 0.05f, -10, 0.00390625f, -128)", ["q.table"]),
+        ("qnn.leaky_relu(%x, 0.05f, -10, 0.05f, -10)", ["q.table"]),
+        ("qnn.requantize(%x, 0.05f, -10, 0.03f, 1, compute_dtype=\"float32\", out_dtype=\"int8\")", ["q.table"]),
+    ],
+)  # fmt: skip
+def test_elementwise_operators_have_kernels(tmp_path: Path, call: str, kernels: list[str]) -> None:
+    model = load(tmp_path, f"def @main({DECLARED}, %y: Tensor[(1, 16, 16), int8]) {{ {call} }}")
+    assert prepared(model) == kernels
+
+
+def test_channels_first_convolutions_share_their_transposes(tmp_path: Path) -> None:
+    convolution = """qnn.requantize(
+        nn.bias_add(
+          qnn.conv2d({data}, meta[relay.Constant][0], 5, 0, 0.5f, 0.1f, padding=[1, 1]), meta[relay.Constant][1]),
+        meta[relay.Constant][2], 0, 0.9f, 5, axis=1, out_dtype="int8")"""
+    text = f"""def @main(%x: Tensor[(1, 4, 5, 6), int8]) {{
+      %0 = clip({convolution.format(data="%x")}, a_min=5f, a_max=127f);
+      %1 = {convolution.format(data="%0")};
+      qnn.add(%1, %0, 0.5f, 5, 0.5f, 5, 0.7f, 1)
+    }}"""
+    rng = np.random.default_rng(3)
+    weight = rng.integers(-128, 128, (4, 4, 3, 3)).astype(np.int8)
+    scales = np.array([0.01, 0.02, 0.005, 0.001], np.float32)
+    model = load(tmp_path, text, [weight, np.arange(4, dtype=np.int32), scales])
+    assert prepared(model) == ["relax.permute_dims", "q.conv2d", "q.conv2d", "q.add", "relax.permute_dims"]
+
+
+@pytest.mark.parametrize("name", ["add", "subtract", "mul"])
+def test_scales_of_channels(tmp_path: Path, name: str) -> None:
+    rng = np.random.default_rng(1)
+    left, right = (rng.integers(-128, 128, (5, 3)).astype(np.int8) for _ in range(2))
+    scales = np.array([0.25, 0.1, 0.75], np.float32)
+    other_scale = "meta[relay.Constant][0]" if name == "mul" else "0.5f"
+    text = f"""def @main(%x: Tensor[(5, 3), int8], %y: Tensor[(5, 3), int8]) {{
+      qnn.{name}(%x, %y, meta[relay.Constant][0], 3, {other_scale}, -7, 0.9f, -4, lhs_axis=1, rhs_axis=1) }}"""
+    (result,) = run(load(tmp_path, text, [scales]), left, right)
+    sides = [left.astype(np.int64) - 3, right.astype(np.int64) + 7]
+
+    def scaled(values: np.ndarray, source: np.ndarray) -> np.ndarray:
+        return multiply_upward(values, *quantize_multipliers(source.astype(np.float64) / np.float64(np.float32(0.9))))
+
+    if name == "mul":
+        expected = scaled(sides[0] * sides[1], scales * scales)
+    else:
+        other = scaled(sides[1], np.array([0.5], np.float32))
+        expected = scaled(sides[0], scales) + (other if name == "add" else -other)
+    np.testing.assert_array_equal(result, np.clip(expected - 4, -128, 127))
+
+
+@pytest.mark.parametrize("rounding", ["UPWARD", "TONEAREST"])
+@pytest.mark.parametrize("compute", ["float32", "float64"])
+@pytest.mark.parametrize("scale", [0.0123, 7.3, 1e-9])
+def test_requantize_in_real_arithmetic_is_exact(tmp_path: Path, rounding: str, compute: str, scale: float) -> None:
+    rng = np.random.default_rng(0)
+    data = np.concatenate([np.arange(-2000, 2000), rng.integers(-(1 << 31), 1 << 31, 500)]).astype(np.int32)
+    text = f"""def @main(%x: Tensor[({data.size}), int32]) {{ qnn.requantize(%x, {scale}f, 0, 0.5f, -4,
+      rounding="{rounding}", compute_dtype="{compute}", out_dtype="int8") }}"""
+    (result,) = run(load(tmp_path, text), data)
+    kind = np.dtype(compute).type
+    real = data.astype(compute) * kind(np.float64(np.float32(scale)) / 0.5) + kind(-4)
+    whole = np.floor(real + kind(0.5))
+    if rounding == "TONEAREST":
+        whole = np.trunc(real) + np.where(np.abs(real - np.trunc(real)) >= 0.5, np.sign(real), 0)
+    np.testing.assert_array_equal(result, np.clip(whole, -128, 127).astype(np.int8))

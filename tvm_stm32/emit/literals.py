@@ -48,7 +48,7 @@ def initialiser(array: np.ndarray) -> str:
     elif kind == "int32":
         texts = ["INT32_MIN" if v == -(1 << 31) else str(v) for v in flat.tolist()]
     else:
-        texts = [str(v) for v in flat.tolist()]
+        texts = [str(int(v)) for v in flat.tolist()]
     lines: list[str] = []
     line = "   "
     for text in texts:

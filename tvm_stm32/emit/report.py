@@ -41,6 +41,7 @@ def report(library: Library) -> dict[str, Any]:
                 "operator": call.operator,
                 "node": call.node,
                 "kernel": call.kernel,
+                "kernel_kind": library.kernels[call.kernel].kind,
                 "detail": call.detail,
                 "inputs": [_place(library, name) for name in call.inputs],
                 "outputs": [_place(library, name) for name in call.outputs],

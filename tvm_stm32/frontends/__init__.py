@@ -32,7 +32,7 @@ def load_model(
     if kind == "relay":
         from .relay import load as load_relay
 
-        return load_relay(path, params)
+        return load_relay(path, params, input_shapes)
     if kind == "tflite":
         from .tflite import load as load_tflite
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm import ir, relax, te, topi
+from tvm import ir, relax, tirx
 
 from ..errors import UnsupportedOperatorError
 from .dialect import name_of
+from .loops import RULES
 from .naming import is_made_up
 
 _RESHAPES = frozenset(
@@ -45,8 +46,11 @@ def lower_to_tir(module: ir.IRModule) -> ir.IRModule:
     last operator. Shapes must be static, element types integers, bool or float32. Raises
     :class:`UnsupportedOperatorError` naming operator and variable.
     """
-    others = {var: function for var, function in module.functions.items() if var.name_hint != "main"}
-    module = relax.transform.DecomposeOpsForInference("main")(ir.IRModule({"main": module["main"]}))
+    loops = {var: function for var, function in module.functions.items() if isinstance(function, tirx.PrimFunc)}
+    others = {
+        var: function for var, function in module.functions.items() if var.name_hint != "main" and var not in loops
+    }
+    module = relax.transform.DecomposeOpsForInference("main")(ir.IRModule({"main": module["main"], **loops}))
     module = _legalize(_simplify(module))
     if _has_constant_calls(module["main"]):
         module = _simplify(relax.transform.FoldConstant()(module))
@@ -245,17 +249,7 @@ def _legalize(module: ir.IRModule) -> ir.IRModule:
 
 
 def _legalize_pass(module: ir.IRModule) -> ir.IRModule:
-    rules = {"relax.cumsum": _scan(topi.cumsum), "relax.cumprod": _scan(topi.cumprod)}
-    return relax.transform.LegalizeOps(rules, ["relax.reshape"])(module)
-
-
-def _scan(function: Callable[..., te.Tensor]) -> Callable[[relax.BlockBuilder, relax.Call], relax.Expr]:
-    def rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-        attrs = call.attrs
-        axis = None if attrs.axis is None else int(attrs.axis)
-        return builder.call_te(function, call.args[0], axis, str(call.ty.dtype), bool(attrs.exclusive))
-
-    return rule
+    return relax.transform.LegalizeOps(RULES, ["relax.reshape"])(module)
 
 
 def _check_types(main: relax.Function, binding: relax.VarBinding) -> None:
@@ -285,8 +279,9 @@ def _first_failing(module: ir.IRModule) -> relax.VarBinding | None:
             continue
         builder = relax.BlockBuilder()
         variables = relax.analysis.free_vars(binding.value)
-        with builder.function("main", list(variables)), builder.dataflow():
-            output = builder.emit_output(binding.value)
+        with builder.function("main", list(variables)):
+            with builder.dataflow():
+                output = builder.emit_output(binding.value)
             builder.emit_func_output(output)
         try:
             _legalize_pass(builder.finalize())

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 from tvm import relax
 
-from . import dialect
+from . import dialect, operators
 from .activation import activation_bounds
 from .qdq import Emit
 from .ssa import Function, constant, dtype_of, normalized, shape_of
 
 # Operators whose result is clamped by attributes.
-_CLAMPED = {"q.conv2d", "q.dense", "q.add", "q.sub", "q.mul", "q.avg_pool2d"}
+_CLAMPED = {"q.conv2d", "q.dense", "q.add", "q.sub", "q.mul", "q.avg_pool2d", "q.max_pool2d"}
 # Operators that work element by element, whatever the axes mean.
 _ELEMENTWISE = {"q.table", "q.add", "q.sub", "q.mul"}
 
@@ -25,6 +26,9 @@ class Peephole:
     def rewrite(self, value: relax.Expr) -> relax.Expr | None:
         """The simpler value of a binding, or None to leave it."""
         name = dialect.name_of(value)
+        if name == "q.table":
+            composed = self._composed(value)
+            return self._hoist_transpose(value) if composed is None else composed
         if name == "relax.clip":
             return self._clip(value)
         if name == "q.conv2d":
@@ -48,6 +52,17 @@ class Peephole:
         attrs = dialect.attributes(producer)
         low, high = max(low, attrs["clamp_min"]), min(high, attrs["clamp_max"])
         return _with(producer, producer.args, clamp_min=min(low, high), clamp_max=high)
+
+    def _composed(self, value: relax.Call) -> relax.Expr | None:
+        """A table of a table is one table."""
+        inner = self.view.match(value.args[0], "q.table")
+        if inner is None or self.view.uses.get(value.args[0], 0) != 1:
+            return None
+        first, second = constant(inner.args[1]), constant(value.args[1])
+        if first is None or second is None:
+            return None
+        label = str(dialect.attributes(value)["label"])
+        return operators.table(inner.args[0], second[first.astype(np.int64) + 128], label)
 
     def _padded_convolution(self, value: relax.Call) -> relax.Expr | None:
         """A constant pad with the convolution's own zero point is padding of the convolution."""
@@ -84,6 +99,8 @@ class Peephole:
             pool=[int(extent) for extent in attrs.pool_size],
             strides=[int(stride) for stride in attrs.strides],
             padding=[int(p) for p in attrs.padding],
+            clamp_min=-128,
+            clamp_max=127,
         )
         return relax.op.permute_dims(self.emit(result), [0, 3, 1, 2]) if layout == "NCHW" else result
 

@@ -17,7 +17,14 @@ from .. import numerics
 from ..model import Numerics
 from . import dialect, operators
 from .activation import activation_bounds
-from .affine import Quantized, QuantizedConstant, dequantized, quantize_parameters, quantized_constant
+from .affine import (
+    Quantized,
+    QuantizedConstant,
+    dequantized,
+    moved_constant,
+    quantize_parameters,
+    quantized_constant,
+)
 from .operators import Requantization
 from .pooling import mean_call, tflm_mean
 from .softmax import real_softmax, softmax_call
@@ -143,7 +150,7 @@ class QdqRewriter:
             codes = quantized_constant(self.view, other)
             if codes is not None and codes.values.dtype == np.int32:
                 return linear, codes
-            reals = constant(self.view.value(other))
+            reals = moved_constant(self.view, other)
             if reals is not None and reals.dtype == np.float32:
                 return linear, reals
         return expr, None
@@ -408,7 +415,8 @@ class QdqRewriter:
         code = numerics.round_half_away(number / root.scale) + root.zero_point
         codes = self._codes_as(data, root)
         width = [int(w) for w in call.attrs.pad_width]
-        return self._clamped(relax.op.nn.pad(codes, width, max(-128, min(127, code)), "constant"), root)
+        fill = float(max(-128, min(127, code)))
+        return self._clamped(relax.op.nn.pad(codes, width, "constant", fill), root)
 
     def _codes_as(self, quantized: Quantized, root: Root) -> relax.Expr:
         """The operand's codes in the output's quantization."""

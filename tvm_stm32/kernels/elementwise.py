@@ -8,8 +8,9 @@ import numpy as np
 from tvm import relax
 
 from ..graph import dialect
-from ..graph.ssa import constant, shape_of
+from ..graph.ssa import constant, dtype_of, shape_of
 from ..library import Argument, Call
+from ..library.ctypes import CTYPES
 from .context import KernelContext, constant_argument, tensor_argument
 from .stage import ROUNDING
 
@@ -52,6 +53,10 @@ def _steps(out: tuple[int, ...], shape: tuple[int, ...]) -> list[int]:
     return steps[::-1]
 
 
+def _suffix(dtype: str) -> str:
+    return "" if dtype == "int8" else dtype.removeprefix("int")
+
+
 def _index(loops: list[Loop], attribute: str) -> str:
     terms = []
     for number, loop in enumerate(loops):
@@ -64,27 +69,29 @@ def _index(loops: list[Loop], attribute: str) -> str:
 def lower_binary(ctx: KernelContext, call: relax.Call, node: str, operands: list[str], output: str) -> None:
     """``q.add``, ``q.sub``, ``q.mul`` with broadcasting. A constant operand is an empty name in ``operands``."""
     attrs = dialect.attributes(call)
+    dtype = dtype_of(call)
     operator = dialect.name_of(call).removeprefix("q.")
     loops = broadcast_loops(shape_of(call), shape_of(call.args[0]), shape_of(call.args[1]))
     source = ctx.render(
         "binary.c.j2",
         paren=paren,
         operator=operator,
+        ctype=CTYPES[dtype],
         loops=loops,
         lhs_index=_index(loops, "lhs_step"),
         rhs_index=_index(loops, "rhs_step"),
         **{**attrs, "rounding": ROUNDING[attrs["rounding"]]},
     )
-    kernel = ctx.kernel(f"{operator}_{int(np.prod(shape_of(call)))}", source, headers=HEADER)
+    kernel = ctx.kernel(f"{operator}{_suffix(dtype)}_{int(np.prod(shape_of(call)))}", source, headers=HEADER)
     arguments: list[Argument] = []
     for name, expr in zip(operands, call.args, strict=True):
         if name:
-            arguments.append(tensor_argument(name, "int8"))
+            arguments.append(tensor_argument(name, dtype))
         else:
             codes = constant(expr)
             assert codes is not None
             arguments.append(
-                constant_argument(ctx.constant(f"{operator}_{len(ctx.library.calls)}_operand", codes), "int8")
+                constant_argument(ctx.constant(f"{operator}_{len(ctx.library.calls)}_operand", codes), dtype)
             )
     inputs = tuple(name for name in operands if name)
     same = [n for n, e in zip(operands, call.args, strict=True) if n and shape_of(e) == shape_of(call)]
@@ -93,7 +100,7 @@ def lower_binary(ctx: KernelContext, call: relax.Call, node: str, operands: list
             operator,
             node,
             kernel.name,
-            (*arguments, tensor_argument(output, "int8")),
+            (*arguments, tensor_argument(output, dtype)),
             inputs,
             (output,),
             in_place=same[0] if same else "",
@@ -104,6 +111,7 @@ def lower_binary(ctx: KernelContext, call: relax.Call, node: str, operands: list
 def lower_pool(ctx: KernelContext, call: relax.Call, node: str, data: str, output: str) -> None:
     """``q.avg_pool2d`` and ``q.max_pool2d``; padding never counts."""
     attrs = dialect.attributes(call)
+    dtype = dtype_of(call)
     operator = "max" if dialect.name_of(call) == "q.max_pool2d" else "avg"
     batch, height, width, channels = shape_of(call.args[0])
     _, out_h, out_w, _ = shape_of(call)
@@ -114,6 +122,8 @@ def lower_pool(ctx: KernelContext, call: relax.Call, node: str, data: str, outpu
         "pool.c.j2",
         paren=paren,
         operator=operator,
+        ctype=CTYPES[dtype],
+        limits=(-32768, 32767) if dtype == "int16" else (-128, 127),
         batch=batch,
         height=height,
         width=width,
@@ -127,16 +137,20 @@ def lower_pool(ctx: KernelContext, call: relax.Call, node: str, data: str, outpu
         pad_top=top,
         pad_left=left,
         padded=padded,
-        **{key: value for key, value in attrs.items() if key not in ("pool", "strides", "padding", "rounding")},
+        **{
+            key: value
+            for key, value in {"clamp_min": -128, "clamp_max": 127, **attrs}.items()
+            if key not in ("pool", "strides", "padding", "rounding")
+        },
         rounding=ROUNDING[attrs.get("rounding", "tflm")],
     )
-    kernel = ctx.kernel(f"{operator}_pool_{pool_h}x{pool_w}_{channels}", source, headers=HEADER)
+    kernel = ctx.kernel(f"{operator}_pool{_suffix(dtype)}_{pool_h}x{pool_w}_{channels}", source, headers=HEADER)
     ctx.add_call(
         Call(
             f"{operator}_pool2d",
             node,
             kernel.name,
-            (tensor_argument(data, "int8"), tensor_argument(output, "int8")),
+            (tensor_argument(data, dtype), tensor_argument(output, dtype)),
             (data,),
             (output,),
             detail=f"{pool_h}x{pool_w} stride {stride_h}x{stride_w}",

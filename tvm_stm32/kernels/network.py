@@ -10,7 +10,8 @@ from tvm import IRModule, ir, relax
 from ..errors import UnsupportedOperatorError
 from ..graph import dialect
 from ..graph.lowering import lower_to_tir
-from ..graph.ssa import Function, constant, dtype_of
+from ..graph.naming import is_made_up
+from ..graph.ssa import Function, constant, dtype_of, operands
 from ..library import Argument, Call, Library, State
 from ..library.ctypes import CTYPES
 from ..model import Model, StateInfo
@@ -19,7 +20,10 @@ from . import elementwise
 from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
 from .convolution import lower_conv2d
 from .dense import lower_dense
+from .recurrent import lower_recurrent
+from .rows import lower_quantize, lower_rows
 from .tir import lower_prim_func
+from .wide import lower_conv2d16
 
 _SINGLE_INPUT = {
     "q.conv2d": lower_conv2d,
@@ -28,8 +32,17 @@ _SINGLE_INPUT = {
     "q.max_pool2d": elementwise.lower_pool,
     "q.softmax": elementwise.lower_softmax,
     "q.table": elementwise.lower_table,
+    "q.conv2d16": lower_conv2d16,
+    "q.quantize": lower_quantize,
+    "q.sigmoid16": lower_rows,
+    "q.softmax8to16": lower_rows,
+    "q.softmax16": lower_rows,
+    "q.log_softmax": lower_rows,
+    "q.l2_normalize": lower_rows,
 }
 _BINARY = {"q.add", "q.sub", "q.mul"}
+# Operators by how many of their arguments are tensors: data, then states.
+_RECURRENT = {"q.svdf": 2, "q.lstm": 3}
 _RESHAPES = {"relax.reshape", "relax.squeeze", "relax.expand_dims", "relax.flatten"}
 
 
@@ -73,8 +86,9 @@ class _Builder:
         for parameter, state in zip(function.params[count:], self.states, strict=True):
             self.names[parameter] = self.ctx.tensor(self._unique(state.name), parameter)
             self.library.states.append(State(state.name, self.names[parameter], state.initial))
+        labels = _labels(self.view)
         for binding in self.view.bindings:
-            self._bind(binding.var, binding.value, binding.var.name)
+            self._bind(binding.var, binding.value, labels.get(binding.var, binding.var.name))
         result = self.view.value(function.body.body)
         results = list(result.fields) if isinstance(result, relax.Tuple) else [function.body.body]
         outputs = len(self.library.outputs)
@@ -142,7 +156,7 @@ class _Builder:
             self.names[variable] = alias
             self.ctx.tensor(alias, variable)
             return
-        if name not in _SINGLE_INPUT and name not in _BINARY:
+        if name not in _SINGLE_INPUT and name not in _BINARY and name not in _RECURRENT:
             raise UnsupportedOperatorError(
                 f"{self.library.provenance.file_name}: operator {name} at '{label}' has no kernel",
             )
@@ -154,6 +168,10 @@ class _Builder:
             ]
             self.ctx.tensor(output, variable)
             elementwise.lower_binary(self.ctx, value, label, operands, output)
+        elif name in _RECURRENT:
+            operands = [self._operand(argument, label) for argument in value.args[: _RECURRENT[name]]]
+            self.ctx.tensor(output, variable)
+            lower_recurrent(self.ctx, value, label, operands, output)
         else:
             data = self._operand(value.args[0], label)
             self.ctx.tensor(output, variable)
@@ -197,6 +215,7 @@ class _Builder:
             headers=("math.h",) if lowered.libm else (),
             libm=lowered.libm,
             uses_float=lowered.uses_float,
+            kind="TIR",
         )
         operands = list(value.args[1].fields)
         arguments: list[Argument] = []
@@ -248,6 +267,28 @@ class _Builder:
         if root not in taken and root not in kept:
             return name
         return self._copied(name, f"output_{position}")
+
+
+def _labels(view: Function) -> dict[relax.Var, str]:
+    """Names for values the model has none for: that of the operator they are part of, numbered."""
+    owners: dict[relax.Var, str] = {}
+    for binding in reversed(view.bindings):
+        name = binding.var.name
+        owner = owners.get(binding.var) if is_made_up(name) else name
+        if owner is None:
+            continue
+        values = binding.value.args[1].fields if dialect.name_of(binding.value) == "relax.call_tir" else ()
+        for operand in (*operands(binding.value), *values):
+            if isinstance(operand, relax.Var) and operand in view.definitions and is_made_up(operand.name):
+                owners.setdefault(operand, owner)
+    counts: dict[str, int] = {}
+    labels = {}
+    for binding in view.bindings:
+        if binding.var in owners:
+            owner = owners[binding.var]
+            counts[owner] = counts.get(owner, 0) + 1
+            labels[binding.var] = f"{owner}.{counts[owner]}"
+    return labels
 
 
 def _storable(array: np.ndarray) -> np.ndarray:

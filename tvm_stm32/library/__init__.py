@@ -44,6 +44,7 @@ class Kernel:
 
     ``workspace`` is scratch memory in bytes it needs during a call (alignment 8), handed over as an argument of kind
     ``workspace``. ``libm`` lists the math functions it calls, ``headers`` the runtime headers it includes.
+    ``kind`` is ``special`` for one of this project's own forms, ``TIR`` for C generated from TVM's loops.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Kernel:
     headers: tuple[str, ...] = ()
     libm: tuple[str, ...] = ()
     uses_float: bool = False
+    kind: str = "special"
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def softmax_exponentials(parameters: SoftmaxParameters) -> np.ndarray:
     return table
 
 
-def log_softmax_reverse(parameters: SoftmaxParameters) -> tuple[int, int, int]:
-    """``(multiplier, shift, smallest difference)`` that bring the logarithm of the sum back to input codes."""
+def log_softmax_reverse(parameters: SoftmaxParameters) -> tuple[int, int]:
+    """``(multiplier, shift)`` that bring the logarithm of the sum back to input codes."""
     multiplier, shift = quantize_multiplier(2.0 ** (31 - parameters.shift) / parameters.multiplier)
-    return multiplier, shift, parameters.diff_min
+    return multiplier, shift

@@ -52,8 +52,8 @@ def _by_radius(scale: float, zero_point: int, function: object) -> np.ndarray:
         if abs(difference) >= radius:
             entries.append(INT8_MIN if difference <= -radius else INT8_MAX)
         else:
-            entries.append(function(int(multiply_tflm(np.int64(difference), multiplier, shift))))
-    return np.clip(np.array(entries, np.int64), INT8_MIN, INT8_MAX)
+            entries.append(function(int(multiply_tflm(np.array(difference), multiplier, shift))))
+    return _saturated(np.array(entries, np.int64))
 
 
 def leaky_relu(scales: tuple[float, float], zero_points: tuple[int, int], alpha: float) -> np.ndarray:
@@ -61,14 +61,12 @@ def leaky_relu(scales: tuple[float, float], zero_points: tuple[int, int], alpha:
     return prelu(scales, zero_points, alpha, 1)
 
 
-def prelu(
-    scales: tuple[float, float], zero_points: tuple[int, int], alpha_scale: float, alpha_code: int
-) -> np.ndarray:
+def prelu(scales: tuple[float, float], zero_points: tuple[int, int], alpha_scale: float, alpha_code: int) -> np.ndarray:
     """PRELU with one slope: ``alpha_code`` has its zero point removed."""
     difference = CODES - zero_points[0]
     positive = multiply_tflm(difference, *quantize_multiplier(scales[0] / scales[1]))
     negative = multiply_tflm(difference * alpha_code, *quantize_multiplier(scales[0] * alpha_scale / scales[1]))
-    return np.clip(np.where(difference >= 0, positive, negative) + zero_points[1], INT8_MIN, INT8_MAX)
+    return _saturated(np.where(difference >= 0, positive, negative) + zero_points[1])
 
 
 def elu(scales: tuple[float, float], zero_points: tuple[int, int]) -> np.ndarray:
@@ -79,7 +77,7 @@ def elu(scales: tuple[float, float], zero_points: tuple[int, int]) -> np.ndarray
         x = np.float32(scales[0]) * np.float32(difference)
         value = np.float32(np.float32(math.exp(x)) - np.float32(1.0)) if x < 0 else x
         entries.append(round_half_away(float(np.float32(value * inverse))) + zero_points[1])
-    return np.clip(np.array(entries, np.int64), INT8_MIN, INT8_MAX)
+    return _saturated(np.array(entries, np.int64))
 
 
 def absolute(scales: tuple[float, float], zero_points: tuple[int, int]) -> np.ndarray:
@@ -87,7 +85,7 @@ def absolute(scales: tuple[float, float], zero_points: tuple[int, int]) -> np.nd
     magnitude = np.abs(CODES - zero_points[0])
     if scales[0] != scales[1]:
         magnitude = multiply_tflm(magnitude, *quantize_multiplier(scales[0] / scales[1]))
-    return np.clip(magnitude + zero_points[1], INT8_MIN, INT8_MAX)
+    return _saturated(magnitude + zero_points[1])
 
 
 def rsqrt(scales: tuple[float, float], zero_points: tuple[int, int]) -> np.ndarray:
@@ -105,9 +103,9 @@ def rsqrt(scales: tuple[float, float], zero_points: tuple[int, int]) -> np.ndarr
             entries.append(INT8_MAX)
             continue
         inverse, left = inverse_sqrt(difference)
-        one = multiply_tflm(np.int64(1), inverse, left + 20)
+        one = multiply_tflm(np.array(1), inverse, left + 20)
         entries.append(int(multiply_tflm(one, multiplier, shift - 20)) + zero_points[1])
-    return np.clip(np.array(entries, np.int64), INT8_MIN, INT8_MAX)
+    return _saturated(np.array(entries, np.int64))
 
 
 def hard_swish(scales: tuple[float, float], zero_points: tuple[int, int]) -> np.ndarray:
@@ -137,7 +135,11 @@ def hard_swish(scales: tuple[float, float], zero_points: tuple[int, int]) -> np.
         whole = gate * product
         truncated = whole >> 15 if whole >= 0 else -(-whole >> 15)
         entries.append(_wrap16(divide_by_pot(truncated, -output_shift) + zero_points[1]))
-    return np.clip(np.array(entries, np.int64), INT8_MIN, INT8_MAX)
+    return _saturated(np.array(entries, np.int64))
+
+
+def _saturated(codes: np.ndarray) -> np.ndarray:
+    return np.asarray(np.clip(codes, INT8_MIN, INT8_MAX))
 
 
 def _to_16_bits(multiplier: int) -> int:

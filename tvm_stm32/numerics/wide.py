@@ -1,4 +1,4 @@
-"""16-bit activations in TFLM: the single-rounding multiply of int64 accumulators, look-up tables, sigmoid (spec 1.2, 1.7)."""
+"""16-bit activations in TFLM: multiplying int64 accumulators, look-up tables, sigmoid (spec 1.2, 1.7)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ INT16_MIN, INT16_MAX = -(1 << 15), (1 << 15) - 1
 
 # Entries of TFLM's sigmoid table that lie one above the correctly rounded value.
 _SIGMOID_ABOVE = frozenset(
-    (4, 8, 12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37, 39, 40, 41, 43, 44, 45, 46, 49)
-    + (50, 54, 62, 63, 64, 66, 82, 86, 93, 100, 103, 112, 116, 135, 255)
+    (
+        *(4, 8, 12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37, 39, 40, 41, 43, 44, 45, 46),
+        *(49, 50, 54, 62, 63, 64, 66, 82, 86, 93, 100, 103, 112, 116, 135, 255),
+    )
 )
 
 
@@ -29,7 +31,7 @@ def multiply_wide(x: np.ndarray, multiplier: np.ndarray | int, shift: np.ndarray
     reduced = np.vectorize(reduce_multiplier, otypes=[np.int64])(np.asarray(multiplier, np.int64))
     total = 15 - np.asarray(shift, np.int64)
     product = np.asarray(x, np.int64) * reduced + np.left_shift(np.int64(1), total - 1)
-    return ((product >> total) + (1 << 31) & 0xFFFFFFFF) - (1 << 31)
+    return np.asarray((((product >> total) + (1 << 31)) & 0xFFFFFFFF) - (1 << 31))
 
 
 def check_wide_shift(shift: np.ndarray) -> None:

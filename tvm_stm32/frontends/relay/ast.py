@@ -119,8 +119,44 @@ class If:
 
 
 @dataclass(frozen=True)
+class Reference:
+    """``ref(value)``, ``ref_read(cell)`` or ``ref_write(cell, value)``; ``what`` is the keyword."""
+
+    what: str
+    args: tuple[Expr, ...]
+    at: int
+
+
+@dataclass(frozen=True)
+class AnyPattern:
+    """``_``, or ``%name`` when it has a name: matches everything."""
+
+    name: str
+    at: int
+
+
+@dataclass(frozen=True)
+class FieldsPattern:
+    """``Constructor(pattern, ...)``, or a tuple of patterns when ``constructor`` is empty."""
+
+    constructor: str
+    fields: tuple[Pattern, ...]
+    at: int
+
+
+Pattern: TypeAlias = AnyPattern | FieldsPattern
+
+
+@dataclass(frozen=True)
+class Match:
+    value: Expr
+    clauses: tuple[tuple[Pattern, Expr], ...]
+    at: int
+
+
+@dataclass(frozen=True)
 class Unsupported:
-    """Valid Relay that has no static form: ``what`` names it (``match``, ``ref``, ...) for the error."""
+    """Valid Relay that has no static form: ``what`` names it (``external function``) for the error."""
 
     what: str
     at: int
@@ -169,6 +205,8 @@ Expr: TypeAlias = (
     | Tuple
     | Projection
     | If
+    | Reference
+    | Match
     | Unsupported
     | Block
     | Function
@@ -177,10 +215,10 @@ Expr: TypeAlias = (
 
 @dataclass(frozen=True)
 class Field:
-    """A field of an attribute object of the metadata section, still text: its meaning depends on who asks."""
+    """A field of an attribute object of a JSON graph, still text: its meaning depends on who asks."""
 
     text: str
-    node: int
+    at: int
 
 
 @dataclass(frozen=True)
@@ -195,7 +233,10 @@ Attribute: TypeAlias = int | float | bool | str | list["Attribute"] | Meta | Fie
 
 @dataclass
 class Module:
-    """A file: its functions by name and the offset at which the metadata JSON starts (``-1`` when there is none)."""
+    """A file: its functions by name, the number of fields of each constructor, and where the metadata JSON starts.
+
+    ``metadata_at`` is ``-1`` when there is none.
+    """
 
     functions: dict[str, Function] = field(default_factory=dict)
     constructors: dict[str, int] = field(default_factory=dict)

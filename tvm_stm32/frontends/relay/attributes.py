@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from . import ast
-from .metadata import Metadata
+from .json_graph import NodeGraph
 from .source import Source
 
 
@@ -17,7 +17,7 @@ class Attributes:
     """
 
     def __init__(
-        self, source: Source, metadata: Metadata, operator: str, at: int, values: Mapping[str, ast.Attribute]
+        self, source: Source, metadata: NodeGraph, operator: str, at: int, values: Mapping[str, ast.Attribute]
     ) -> None:
         self._source = source
         self._metadata = metadata
@@ -49,6 +49,10 @@ class Attributes:
 
     def _wrong(self, key: str, value: object, wanted: str) -> Exception:
         return self._source.error(self._at, f"{self._operator}: attribute {key}={value!s:.40} is not {wanted}")
+
+    def with_values(self, values: Mapping[str, ast.Attribute]) -> Attributes:
+        """These attributes with others on top."""
+        return Attributes(self._source, self._metadata, self._operator, self._at, {**self._values, **values})
 
     def has(self, key: str) -> bool:
         """Whether the attribute was written."""
@@ -109,6 +113,15 @@ class Attributes:
         numbers = [item for item in items if isinstance(item, int) and -(1 << 31) <= item < 1 << 31]
         if len(numbers) != len(items) or len(items) > 1 << 16:
             raise self._wrong(key, value, "a list of integers")
+        return numbers
+
+    def reals(self, key: str) -> list[float]:
+        """A list of numbers; absent or ``None`` is empty."""
+        value = self._get(key, None, object)
+        items = value if isinstance(value, list) else [] if value is None else [value]
+        numbers = [float(item) for item in items if isinstance(item, int | float) and math.isfinite(item)]
+        if len(numbers) != len(items):
+            raise self._wrong(key, value, "a list of numbers")
         return numbers
 
     def pairs(self, key: str) -> list[tuple[int, int]]:

@@ -67,7 +67,7 @@ def _fold(app: Application, arrays: list[np.ndarray]) -> np.ndarray | None:
     if app.name in _UNARY and (first.dtype.kind != "b" or app.name == "logical_not"):
         return np.asarray(_UNARY[app.name](first))
     if app.name == "cast":
-        return first.astype(app.dtype("dtype", ""))
+        return first.astype(app.declared_dtype("dtype", ""))
     if app.name == "clip" and first.dtype.kind != "b":
         low, high = clip_bounds(app.attrs.real("a_min"), app.attrs.real("a_max"), str(first.dtype))
         return np.asarray(np.clip(first, low, high), first.dtype)

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from tvm import relax
 
 from ...errors import ModelError, UnsupportedOperatorError
-from ...graph import dialect
+from ...graph import dialect, relay_tir
 from ...model import Quantization
 from ..binding import bind
+from . import ast
 from .attributes import Attributes
 from .source import Source
-from .values import MAX_ELEMENTS, Constant, Tensor, Value, describe, elements
+from .values import MAX_ELEMENTS, Constant, Tensor, Value, computed_dtype, describe, elements
 
 OperatorFunction = Callable[["Application"], Value]
 OPERATORS: dict[str, OperatorFunction] = {}
 """Relay operator name -> translation."""
 
-MAX_MADE = 1 << 25
+MAX_MADE = 1 << 24
 """Elements of all constants that are computed while a model is read, before giving up."""
 
 DTYPES = frozenset(
     ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"]
 )
+
+
+_EXACT = frozenset(
+    f"relax.{name}"
+    for name in [
+        *("reshape", "permute_dims", "strided_slice", "concat", "split", "take", "gather_elements", "gather_nd"),
+        *("tile", "repeat", "flip", "broadcast_to", "maximum", "minimum", "max", "min", "where", "clip", "abs"),
+        *("negative", "nn.relu", "nn.pad", "nn.max_pool2d", "floor", "ceil", "trunc", "sign"),
+    ]
+)
+"""Operators whose result is a half when their arguments are."""
 
 
 def operator(*names: str) -> Callable[[OperatorFunction], OperatorFunction]:
@@ -65,6 +77,11 @@ class Emitter:
         if self._made > MAX_MADE:
             raise self.source.error(at, f"the model computes constants of more than {MAX_MADE} elements")
 
+    def note(self, text: str) -> None:
+        """Add a remark for the report, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
     def hint(self, operator_name: str, span: str) -> str:
         """A variable's name: the first tensor name of the span, else operator and running number (``conv2d_3``)."""
         name = span.split(";")[0].strip()
@@ -91,6 +108,15 @@ class Application:
         self.attrs = attrs
         self.at = at
         self.span = span
+        fields = [part for arg in args for part in (arg if isinstance(arg, tuple) else (arg,))]
+        self.half = any(isinstance(field, Tensor | Constant) and field.half for field in fields)
+
+    def changed(
+        self, args: Sequence[Value], attrs: Mapping[str, ast.Attribute] | None = None, name: str = ""
+    ) -> Application:
+        """The same application with other arguments, ``attrs`` on top of its own, and perhaps another name."""
+        merged = self.attrs.with_values(attrs or {})
+        return Application(self.emitter, name or self.name, args, merged, self.at, self.span)
 
     def fail(self, message: str, *, why: str = "", hint: str = "") -> ModelError:
         """An error about this application."""
@@ -179,21 +205,49 @@ class Application:
         if not all(hasattr(extent, "value") for extent in type_.shape):
             raise self.fail("the shape of the result is not static")
         shape = tuple(int(extent) for extent in type_.shape)
-        if any(extent < 0 for extent in shape) or elements(shape) > MAX_ELEMENTS:
-            raise self.fail(f"the result has shape {shape}", why=f"at most {MAX_ELEMENTS} elements are possible")
-        return Tensor(variable, shape, str(type_.dtype))
+        if any(extent < 1 for extent in shape) or elements(shape) > MAX_ELEMENTS:
+            raise self.fail(f"the result has shape {shape}", why=f"1 to {MAX_ELEMENTS} elements are possible")
+        result = Tensor(variable, shape, str(type_.dtype))
+        if not self.half or result.dtype != "float32":
+            return result
+        if dialect.name_of(expr) not in _EXACT:
+            return self.rounded_to_half(result)
+        result.half = True
+        return result
+
+    def rounded_to_half(self, value: Tensor | Constant) -> Tensor:
+        """A float32 value as float16 holds it."""
+        rounded = relay_tir.call("relay.round_half", [value.expr], value.shape, "float32")
+        variable = bind(self.emitter.builder, rounded, self.emitter.hint(self.name, self.span))
+        return Tensor(variable, value.shape, "float32", half=True)
 
     def dialect(
-        self, name: str, args: Sequence[relax.Expr], shape: Sequence[int], dtype: str, **attributes: object
+        self,
+        name: str,
+        args: Sequence[relax.Expr],
+        shape: Sequence[int],
+        dtype: str,
+        **attributes: object,
     ) -> Tensor:
-        """Add a call of an integer operator of the dialect."""
-        self.emitter.integer = True
+        """Add a call of an operator of the dialect; those of ``qnn`` make the model a quantized one."""
+        self.emitter.integer |= name.startswith("qnn.")
         if any(extent < 0 for extent in shape) or elements(tuple(shape)) > MAX_ELEMENTS:
             raise self.fail(f"the result has shape {tuple(shape)}")
-        return self.emit(dialect.call(name, args, shape, dtype, **attributes))
+        make = relay_tir.call if name in relay_tir.FUNCTIONS else dialect.call
+        return self.emit(make(name, args, shape, dtype, **attributes))
 
     def dtype(self, key: str, default: str) -> str:
-        """A dtype attribute; empty means ``default``."""
+        """A dtype attribute, as what is computed in; empty means ``default``."""
+        dtype = self.declared_dtype(key, default)
+        if self.attrs.text(key, ""):
+            self.half = dtype == "float16"
+        computed = computed_dtype(dtype)
+        if computed != dtype:
+            self.emitter.note(f"{dtype} is computed in {computed}" + (", rounded to half" if self.half else ""))
+        return computed
+
+    def declared_dtype(self, key: str, default: str) -> str:
+        """A dtype attribute as the file has it; empty means ``default``."""
         dtype = self.attrs.text(key, default) or default
         if dtype not in DTYPES:
             raise self.fail(f"unsupported dtype {dtype!r}", why=f"the known ones are {', '.join(sorted(DTYPES))}")

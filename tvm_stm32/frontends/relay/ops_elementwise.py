@@ -8,7 +8,7 @@ import numpy as np
 from tvm import relax
 
 from .operator import OPERATORS, Application, operator
-from .values import Value, constant_expr
+from .values import Tensor, Value, constant_expr
 
 _BINARY: dict[str, Callable[[relax.Expr, relax.Expr], relax.Expr]] = {
     "add": relax.op.add,
@@ -166,12 +166,17 @@ def cast(app: Application) -> Value:
 def cast_like(app: Application) -> Value:
     """Cast to the dtype of the second argument."""
     app.expect_args(2)
+    app.half = app.tensor(1).half
     return _cast(app, app.tensor(1).dtype)
 
 
 def _cast(app: Application, dtype: str) -> Value:
     data = app.tensor(0)
-    return data if data.dtype == dtype else app.emit(relax.op.astype(data.expr, dtype))
+    if data.dtype != dtype:
+        return app.emit(relax.op.astype(data.expr, dtype))
+    if dtype != "float32" or data.half == app.half:
+        return data
+    return app.rounded_to_half(data) if app.half else Tensor(data.expr, data.shape, dtype)
 
 
 @operator("where")

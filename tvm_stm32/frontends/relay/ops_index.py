@@ -16,11 +16,11 @@ _MAX_EXTENT = 1 << 20
 def take(app: Application) -> Value:
     """Elements by index along an axis; without one, of the flattened tensor."""
     app.expect_args(2)
-    if app.attrs.integer("batch_dims", 0):
-        raise app.unsupported("batch_dims is not supported")
     mode = app.attrs.text("mode", "clip")
     if mode not in ("clip", "wrap", "fast"):
         raise app.fail(f"mode {mode!r}")
+    if app.attrs.integer("batch_dims", 0):
+        return _batched_take(app, mode)
     axis = app.attrs.optional_integer("axis")
     data, indices = app.tensor(0), app.tensor(1)
     source = data.expr
@@ -33,6 +33,17 @@ def take(app: Application) -> Value:
         array = indices.array % extent if mode == "wrap" else np.clip(indices.array, 0, max(extent - 1, 0))
         return app.emit(relax.op.take(source, constant_expr(array.astype(indices.dtype)), axis, "fast"))
     return app.emit(relax.op.take(source, indices.expr, axis, mode))
+
+
+def _batched_take(app: Application, mode: str) -> Value:
+    data, indices = app.tensor(0), app.tensor(1)
+    batch = app.axis(app.attrs.integer("batch_dims"), len(indices.shape) + 1)
+    axis = app.axis(app.attrs.integer("axis"), len(data.shape))
+    if batch > axis or data.shape[:batch] != indices.shape[:batch]:
+        raise app.fail(f"batch_dims {batch} of data {data.shape} and indices {indices.shape}, axis {axis}")
+    shape = data.shape[:axis] + indices.shape[batch:] + data.shape[axis + 1 :]
+    options = {"batch_dims": batch, "axis": axis, "mode": mode}
+    return app.dialect("relay.take", [data.expr, indices.expr], shape, data.dtype, **options)
 
 
 @operator("gather")

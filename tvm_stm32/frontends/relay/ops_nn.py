@@ -9,6 +9,7 @@ from tvm import relax
 
 from .operator import OPERATORS, Application, operator
 from .ops_pool import layout, padding, spatial
+from .ops_shape import permuted, reshaped
 from .values import Constant, Tensor, Value, constant_expr
 
 
@@ -61,26 +62,30 @@ OPERATORS.update(
 def conv2d_transpose(app: Application) -> Value:
     """Transposed convolution, weight IOHW."""
     app.expect_args(2)
-    if app.attrs.text("kernel_layout", "IOHW") not in ("IOHW", "OIHW") or len(app.tensor(1).shape) != 4:
-        raise app.unsupported("only kernel_layout IOHW is supported")
+    kernel_layout = app.attrs.text("kernel_layout", "IOHW")
+    if sorted(kernel_layout) != sorted("IOHW") or len(app.tensor(1).shape) != 4:
+        raise app.unsupported(f"kernel_layout {kernel_layout} is not supported")
     name = layout(app, "data_layout", 2)
     output_padding = app.attrs.integers("output_padding", [0, 0])
     if len(output_padding) != 2:
         raise app.fail(f"output_padding={output_padding}")
-    return app.emit(
+    weight = permuted(app.changed([app.parameter(1)]), [kernel_layout.index(letter) for letter in "IOHW"])
+    data = app.tensor(0)
+    if name == "NHWC":
+        data = app.emit(relax.op.permute_dims(data.expr, [0, 3, 1, 2]))
+    result = app.emit(
         relax.op.nn.conv2d_transpose(
-            app.expr(0),
-            app.parameter(1).expr,
+            data.expr,
+            app.changed([weight]).expr(0),
             strides=spatial(app, "strides", 2, [1]),
             padding=padding(app, 2),
             output_padding=output_padding,
             dilation=spatial(app, "dilation", 2, [1]),
             groups=app.attrs.integer("groups", 1),
-            data_layout=name,
-            kernel_layout=app.attrs.text("kernel_layout", "IOHW"),
-            out_dtype=app.dtype("out_dtype", app.tensor(0).dtype),
+            out_dtype=app.dtype("out_dtype", data.dtype),
         )
     )
+    return app.emit(relax.op.permute_dims(result.expr, [0, 2, 3, 1])) if name == "NHWC" else result
 
 
 @operator("nn.dense")
@@ -102,6 +107,19 @@ def _swapped(app: Application, index: int, *, swap: bool) -> relax.Expr:
     if rank < 2:
         raise app.fail(f"argument {index + 1} has {rank} dimensions")
     return app.emit(relax.op.permute_dims(value.expr, [*range(rank - 2), rank - 1, rank - 2])).expr
+
+
+@operator("nn.contrib_dense_pack")
+def dense_pack(app: Application) -> Value:
+    """``nn.dense`` with its weight packed as (units / n, K, n)."""
+    app.expect_args(2)
+    packed = app.parameter(1)
+    if len(packed.shape) != 3:
+        raise app.fail(f"packed weight of {len(packed.shape)} dimensions")
+    blocks, inner, lanes = packed.shape
+    weight = permuted(app.changed([packed]), [0, 2, 1])
+    weight = reshaped(app.changed([weight]), (blocks * lanes, inner))
+    return dense(app.changed([app.args[0], weight]))
 
 
 @operator("nn.matmul", "nn.batch_matmul")

@@ -114,17 +114,21 @@ def adaptive_avg_pool2d(app: Application) -> Value:
 
 @operator("nn.adaptive_max_pool2d")
 def adaptive_max_pool2d(app: Application) -> Value:
-    """Max pooling to a size that divides the extents."""
+    """Max pooling to a given size; none keeps the size."""
     app.expect_args(1)
     name = layout(app, "layout", 2)
     have = extents(app, name)
     size = spatial(app, "output_size", 2) if app.attrs.integers("output_size", []) else have
     if any(extent % wanted for extent, wanted in zip(have, size, strict=True)):
-        raise app.unsupported(f"output_size {size} does not divide the extents {have}")
+        extent = {**dict(zip(name, app.tensor(0).shape, strict=True)), "H": size[0], "W": size[1]}
+        shape = [extent[letter] for letter in name]
+        options = {"size": size, "layout": name}
+        return app.dialect("relay.adaptive_max_pool2d", [app.expr(0)], shape, app.tensor(0).dtype, **options)
     window = [extent // wanted for extent, wanted in zip(have, size, strict=True)]
     return app.emit(relax.op.nn.max_pool2d(app.expr(0), window, window, layout=name))
 
 
+_CROPPED = "tf_crop_and_resize"
 _METHODS = {"nearest_neighbor": "nearest_neighbor", "linear": "linear", "bilinear": "linear"}
 _METHODS.update({"cubic": "cubic", "bicubic": "cubic"})
 
@@ -143,7 +147,7 @@ def _resize(app: Application, size: list[int], name: str, transformation: str, d
         relax.op.image.resize2d(
             app.expr(0),
             tuple(size),
-            (0.0, 0.0, 0.0, 0.0),
+            _region(app),
             name,
             method,
             transformation,
@@ -156,14 +160,18 @@ def _resize(app: Application, size: list[int], name: str, transformation: str, d
     )
 
 
+def _region(app: Application) -> tuple[float, ...]:
+    """The region of interest: relative top, left, bottom, right."""
+    values = app.attrs.reals("roi") if app.attrs.text("coordinate_transformation_mode", "") == _CROPPED else []
+    return tuple(values) if len(values) == 4 else (0.0, 0.0, 0.0, 0.0)
+
+
 @operator("image.resize2d")
 def resize2d(app: Application) -> Value:
     """Resizing to a fixed size."""
     app.expect_args(1)
     name = layout(app, "layout", 2)
     transformation = app.attrs.text("coordinate_transformation_mode", "half_pixel")
-    if transformation == "tf_crop_and_resize":
-        raise app.unsupported("a region of interest is not supported")
     extents(app, name)
     return _resize(app, spatial(app, "size", 2), name, transformation, "linear")
 

@@ -9,9 +9,8 @@ import numpy as np
 from tvm import relax
 
 from .operator import Application, operator
-from .ops_elementwise import round_half_away
-from .ops_nn import along
 from .ops_pool import layout, padding, spatial
+from .ops_shape import permuted, reshaped
 from .qnn_arguments import (
     INTEGERS,
     along_axis,
@@ -27,6 +26,7 @@ from .qnn_arguments import (
     zero_point_of,
     zero_points_of,
 )
+from .requantize_real import real_requantize
 from .values import Constant, Tensor, Value, constant_expr
 
 
@@ -82,7 +82,8 @@ def requantize(app: Application) -> Value:
     zero_points = (zero_point_of(app, 2), zero_point_of(app, 4))
     note_input(app, 0, source, [zero_points[0]], axis)
     if compute in ("float32", "float64"):
-        result = _requantize_real(app, data, source / np.float64(target), zero_points, axis, rounding, dtype, compute)
+        ratio = source / np.float64(target)
+        result = real_requantize(app, data, ratio, zero_points, axis, rounding=rounding, dtype=dtype, compute=compute)
     elif compute in ("None", "int64"):
         kind = "tonearest" if rounding == "TONEAREST" else "upward"
         result = emit_requantize(app, data, source, target, zero_points, axis=axis, rounding=kind, dtype=dtype)
@@ -116,37 +117,6 @@ def emit_requantize(
         input_scale=float(source[0]),
         output_scale=float(target),
     )
-
-
-def _requantize_real(
-    app: Application,
-    data: Tensor | Constant,
-    ratio: np.ndarray,
-    zero_points: tuple[int, int],
-    axis: int,
-    rounding: str,
-    dtype: str,
-    compute: str,
-) -> Tensor:
-    """The path that computes in float: it rounds after adding the output zero point."""
-    app.emitter.integer = True
-    app.emitter.notes.append(
-        f"line {app.emitter.source.position(app.at)[0]}: requantize asks for {compute}, so it is not integer arithmetic"
-    )
-    factor = Constant(ratio.astype(compute))
-    factors = along(app, factor, axis, len(data.shape)) if ratio.size > 1 else constant_expr(factor.array.reshape(()))
-    offset = relax.op.subtract(relax.op.astype(data.expr, "int32"), constant_expr(np.array(zero_points[0], np.int32)))
-    real = app.emit(relax.op.multiply(relax.op.astype(offset, compute), factors))
-    moved = app.emit(relax.op.add(real.expr, constant_expr(np.array(zero_points[1], compute))))
-    if rounding == "TONEAREST":
-        whole = app.emit(round_half_away(moved.expr, compute))
-    else:
-        whole = app.emit(relax.op.floor(relax.op.add(moved.expr, constant_expr(np.array(0.5, compute)))))
-    integer = app.emit(relax.op.astype(whole.expr, "int32"))
-    limits = np.iinfo(dtype)
-    if dtype == "int32":
-        return integer
-    return app.emit(relax.op.astype(relax.op.clip(integer.expr, int(limits.min), int(limits.max)), dtype))
 
 
 @operator("qnn.conv2d")
@@ -277,15 +247,18 @@ def conv2d_transpose(app: Application) -> Value:
     if sorted(kernel_layout) != sorted("IOHW") or max(map(abs, zero_points)) > 255 or weight.dtype.itemsize != 1:
         raise app.unsupported(f"kernel_layout={kernel_layout}, zero points {zero_points} is not supported")
     output_padding = app.attrs.integers("output_padding", [0, 0])
-    if len(output_padding) != 2:
-        raise app.fail(f"output_padding={output_padding}")
+    if len(output_padding) != 2 or weight.ndim != 4:
+        raise app.fail(f"output_padding={output_padding}, weight of {weight.ndim} dimensions")
     note_input(app, 0, scales_of(app, 4), [zero_points[0]])
     app.emitter.integer = True
     offset = app.emit(
         relax.op.subtract(relax.op.astype(data.expr, "int16"), constant_expr(np.array(zero_points[0], np.int16)))
     )
     kernel = (weight.astype(np.int16) - np.int16(zero_points[1])).astype(np.int16)
-    return app.emit(
+    kernel = kernel.transpose([kernel_layout.index(letter) for letter in "IOHW"])
+    if name == "NHWC":
+        offset = app.emit(relax.op.permute_dims(offset.expr, [0, 3, 1, 2]))
+    result = app.emit(
         relax.op.nn.conv2d_transpose(
             offset.expr,
             constant_expr(kernel),
@@ -294,10 +267,55 @@ def conv2d_transpose(app: Application) -> Value:
             output_padding=output_padding,
             dilation=spatial(app, "dilation", 2, [1]),
             groups=app.attrs.integer("groups", 1),
-            data_layout=name,
-            kernel_layout=kernel_layout,
             out_dtype="int32",
         )
+    )
+    return app.emit(relax.op.permute_dims(result.expr, [0, 2, 3, 1])) if name == "NHWC" else result
+
+
+@operator("qnn.contrib_dense_pack")
+def dense_pack(app: Application) -> Value:
+    """``qnn.dense`` with its weight packed as (units / n, K, n), or plain in layout NC."""
+    app.expect_args(6)
+    packed = app.parameter(1)
+    if len(packed.shape) == 2 and app.attrs.text("weight_layout", "NC") == "NC":
+        return dense(app)
+    if len(packed.shape) != 3:
+        raise app.fail(f"packed weight of {len(packed.shape)} dimensions")
+    blocks, inner, lanes = packed.shape
+    weight = permuted(app.changed([packed]), [0, 2, 1])
+    weight = reshaped(app.changed([weight]), (blocks * lanes, inner))
+    return dense(app.changed([app.args[0], weight, *app.args[2:]]))
+
+
+@operator("fixed_point_multiply_per_axis")
+def fixed_point_multiply_per_axis(app: Application) -> Value:
+    """``fixed_point_multiply`` with a multiplier and shifts for each index of an axis."""
+    app.expect_args(4)
+    data = integer_tensor(app, 0, ("int32",))
+    multiplier, left, right = (app.constant(index).astype(np.int64).reshape(-1) for index in (1, 2, 3))
+    axes = app.attrs.integers("axes")
+    if len(axes) != 1:
+        raise app.unsupported(f"axes={axes}: one axis is supported")
+    axis = app.axis(axes[0], len(data.shape))
+    shift = np.zeros(1, np.int64)
+    for values, key, sign in ((left, "is_lshift_required", 1), (right, "is_rshift_required", -1)):
+        if app.attrs.flag(key, False):
+            shift = shift + sign * values
+    shift = np.broadcast_to(shift, multiplier.shape) if shift.size == 1 else shift
+    if any(values.size not in (1, data.shape[axis]) for values in (multiplier, shift)) or (abs(shift) > 30).any():
+        raise app.fail(f"{multiplier.size} multipliers and {shift.size} shifts for {data.shape[axis]} elements")
+    return app.dialect(
+        "qnn.requantize",
+        [data.expr, constant_expr(multiplier.astype(np.int32)), constant_expr(shift.astype(np.int32))],
+        data.shape,
+        "int32",
+        axis=axis,
+        input_zero_point=0,
+        output_zero_point=0,
+        rounding="upward",
+        input_scale=1.0,
+        output_scale=1.0,
     )
 
 

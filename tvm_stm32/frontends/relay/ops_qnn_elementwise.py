@@ -46,6 +46,8 @@ def _sum(name: str) -> Callable[[Application], Value]:
     def translate(app: Application) -> Value:
         left, right, shape = _binary_operands(app)
         scale, zero_point = scale_of(app, 6), zero_point_of(app, 7)
+        if scales_of(app, 2).size > 1 or scales_of(app, 4).size > 1:
+            return _sum_of_channels(app, left, right, scale, zero_point)
         options: dict[str, object] = {}
         for index, side in enumerate(("lhs", "rhs")):
             own_scale, own_zero_point = scale_of(app, 2 + 2 * index), zero_point_of(app, 3 + 2 * index)
@@ -65,10 +67,69 @@ OPERATORS["qnn.add"] = _sum("qnn.add")
 OPERATORS["qnn.subtract"] = _sum("qnn.subtract")
 
 
+def _sum_of_channels(
+    app: Application, left: Tensor | Constant, right: Tensor | Constant, scale: np.float32, zero_point: int
+) -> Tensor:
+    """A sum in which operands have a scale for each index of an axis: in plain integer operators."""
+    sides = []
+    for index, (side, key) in enumerate(((left, "lhs_axis"), (right, "rhs_axis"))):
+        source = scales_of(app, 2 + 2 * index)
+        axis = _channels(app, side, key, source.size)
+        zero_points = (zero_point_of(app, 3 + 2 * index), zero_point)
+        sides.append(
+            emit_requantize(app, side, source, scale, zero_points, axis=axis, rounding="upward", dtype="int32").expr
+        )
+    offset = constant_expr(np.array(zero_point, np.int32))
+    if app.name == "qnn.add":
+        total = app.emit(relax.op.subtract(relax.op.add(*sides), offset))
+    else:
+        total = app.emit(relax.op.add(relax.op.subtract(*sides), offset))
+    return _narrowed(app, total, left.dtype, scale, zero_point)
+
+
+def _channels(app: Application, side: Tensor | Constant, key: str, count: int) -> int:
+    axis = app.axis(app.attrs.integer(key, -1), len(side.shape)) if side.shape else 0
+    if count not in (1, side.shape[axis] if side.shape else 1):
+        raise app.fail(f"{count} scales for axis {axis} of {tuple(side.shape)}")
+    return axis
+
+
+def _narrowed(app: Application, total: Tensor, dtype: str, scale: np.float32, zero_point: int) -> Tensor:
+    limits = np.iinfo(dtype)
+    clipped = relax.op.clip(total.expr, int(limits.min), int(limits.max))
+    result = app.emit(relax.op.astype(clipped, dtype)) if dtype != "int32" else total
+    result.quantization = quantization_of(np.array([scale]), [zero_point])
+    return result
+
+
+def _product_of_channels(app: Application, left: Tensor | Constant, right: Tensor | Constant) -> Tensor:
+    """A product with a scale for each index of an axis, which must be the same of both operands."""
+    axes = [app.attrs.integer(key, -1) for key in ("lhs_axis", "rhs_axis")]
+    if axes[0] != axes[1]:
+        raise app.fail(f"lhs_axis {axes[0]} and rhs_axis {axes[1]} of scales a channel differ")
+    sides = [
+        relax.op.subtract(
+            relax.op.astype(side.expr, "int32"), constant_expr(np.array(zero_point_of(app, 3 + 2 * index), np.int32))
+        )
+        for index, side in enumerate((left, right))
+    ]
+    product = app.emit(relax.op.multiply(*sides))
+    source = scales_of(app, 2) * scales_of(app, 4)
+    scale, zero_point = scale_of(app, 6), zero_point_of(app, 7)
+    axis = _channels(app, product, "lhs_axis", source.size)
+    result = emit_requantize(
+        app, product, source, scale, (0, zero_point), axis=axis, rounding="upward", dtype=left.dtype
+    )
+    result.quantization = quantization_of(np.array([scale]), [zero_point])
+    return result
+
+
 @operator("qnn.mul")
 def multiply(app: Application) -> Value:
     """Element-wise product."""
     left, right, shape = _binary_operands(app)
+    if scales_of(app, 2).size > 1 or scales_of(app, 4).size > 1:
+        return _product_of_channels(app, left, right)
     scale, zero_point = scale_of(app, 6), zero_point_of(app, 7)
     # Relay multiplies the two scales in float32.
     multiplier, shift = multipliers_of(app, np.array([float(scale_of(app, 2) * scale_of(app, 4)) / float(scale)]))
@@ -166,7 +227,8 @@ def _codes(dtype: str) -> np.ndarray:
 
 def _table(app: Application, table: np.ndarray) -> Tensor:
     data = app.tensor(0)
-    return app.dialect("qnn.table", [data.expr, constant_expr(table)], data.shape, data.dtype)
+    label = app.name.removeprefix("qnn.")
+    return app.dialect("qnn.table", [data.expr, constant_expr(table)], data.shape, data.dtype, label=label)
 
 
 def _unary(app: Application) -> Value:

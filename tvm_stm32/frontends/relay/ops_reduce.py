@@ -74,19 +74,53 @@ def variance(app: Application) -> Value:
     return _divided(app, total, count)
 
 
+def _logical(function: Callable[[relax.Expr, list[int], bool], relax.Expr]) -> Callable[[Application], Value]:
+    def translate(app: Application) -> Value:
+        app.expect_args(1)
+        data = app.tensor(0)
+        axes = _axes(app, len(data.shape))
+        if data.dtype != "bool":
+            raise app.fail(f"{app.name} of {data.dtype}")
+        if not axes:
+            return data
+        number = app.emit(relax.op.astype(data.expr, "int8"))
+        found = app.emit(function(number.expr, axes, app.attrs.flag("keepdims", False)))
+        return app.emit(relax.op.astype(found.expr, "bool"))
+
+    return translate
+
+
+OPERATORS["all"] = _logical(relax.op.min)
+OPERATORS["any"] = _logical(relax.op.max)
+
+
 def _arg_reduction(function: Callable[..., relax.Expr]) -> Callable[[Application], Value]:
     def translate(app: Application) -> Value:
         app.expect_args(1)
         data = app.tensor(0)
         rank = len(data.shape)
         axes = _axes(app, rank)
-        if app.attrs.flag("select_last_index", False):
-            raise app.unsupported("select_last_index=True is not supported")
-        if len(axes) not in (1, rank):
-            raise app.unsupported("several axes, but not all, are not supported")
-        axis = axes[0] if len(axes) == 1 else None
-        index = app.emit(function(data.expr, axis, app.attrs.flag("keepdims", False)))
-        return app.emit(relax.op.astype(index.expr, "int32"))
+        if not axes:
+            raise app.fail("no axis to reduce")
+        kept = [axis for axis in range(rank) if axis not in axes]
+        shape = [data.shape[axis] for axis in kept]
+        # The reduced axes become one, whose index is the result.
+        expr = data.expr
+        if kept + axes != list(range(rank)):
+            expr = app.emit(relax.op.permute_dims(expr, kept + axes)).expr
+        count = elements(tuple(data.shape[axis] for axis in axes))
+        if len(axes) > 1:
+            expr = app.emit(relax.op.reshape(expr, [*shape, count])).expr
+        last = app.attrs.flag("select_last_index", False)
+        if last:
+            expr = app.emit(relax.op.flip(expr, len(shape))).expr
+        index = app.emit(relax.op.astype(function(expr, len(shape), False), "int32"))
+        if last:
+            index = app.emit(relax.op.subtract(constant_expr(np.array(count - 1, np.int32)), index.expr))
+        if app.attrs.flag("keepdims", False):
+            shape = [1 if axis in axes else extent for axis, extent in enumerate(data.shape)]
+            index = app.emit(relax.op.reshape(index.expr, shape))
+        return index
 
     return translate
 

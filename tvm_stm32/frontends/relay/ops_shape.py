@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tvm import relax
 
+from .layouts import parse_layout, parts
 from .operator import Application, operator
 from .values import Constant, Tensor, Value, elements
 
@@ -168,14 +169,31 @@ def permuted(app: Application, axes: list[int]) -> Value:
 
 @operator("layout_transform")
 def layout_transform(app: Application) -> Value:
-    """A transpose named by layouts; layouts with split axes are not covered."""
+    """A transpose named by layouts; split axes (``NCHW4c``) are merged and split on the way."""
     app.expect_args(1)
-    source, target = app.attrs.text("src_layout", ""), app.attrs.text("dst_layout", "")
-    if len(set(source)) != len(source) or sorted(source) != sorted(target) or not source.isalpha():
-        raise app.unsupported(f"{source} to {target} is not supported")
-    if len(source) != len(app.tensor(0).shape):
-        raise app.fail(f"data of {len(app.tensor(0).shape)} dimensions in layout {source}")
-    return permuted(app, [source.index(letter) for letter in target])
+    names = [app.attrs.text(key, "") for key in ("src_layout", "dst_layout")]
+    source, target = (parse_layout(name) for name in names)
+    letters = [] if source is None else [axis.letter for axis in source if not axis.factor]
+    if source is None or target is None or set(letters) != {axis.letter for axis in target}:
+        raise app.unsupported(f"{names[0]} to {names[1]} is not supported")
+    shape = app.tensor(0).shape
+    if len(source) != len(shape) or any(a.factor not in (0, e) for a, e in zip(source, shape, strict=True)):
+        raise app.fail(f"data of shape {tuple(shape)} in layout {names[0]}")
+    order = [index for letter in letters for index in parts(source, letter)]
+    whole = {letter: elements(tuple(shape[index] for index in parts(source, letter))) for letter in letters}
+    split: list[int] = []
+    positions: dict[int, int] = {}
+    for letter in letters:
+        places = parts(target, letter)
+        inner = [target[index].factor for index in places[1:]]
+        if whole[letter] % elements(tuple(inner)):
+            raise app.fail(f"axis {letter} of {whole[letter]} elements does not split by {inner}")
+        for index, extent in zip(places, [whole[letter] // elements(tuple(inner)), *inner], strict=True):
+            positions[index] = len(split)
+            split.append(extent)
+    value = permuted(app, order)
+    value = reshaped(app.changed([value]), tuple(split))
+    return permuted(app.changed([value]), [positions[index] for index in range(len(target))])
 
 
 @operator("concatenate")

@@ -107,9 +107,8 @@ class _Parser:
             if constructor.kind != "name":
                 raise scanner.unexpected("a constructor", f"the definition of type {name.value}")
             scanner.take()
-            module.constructors[constructor.value] = constructor.at
-            if scanner.at_call():
-                self._types.parse()
+            fields = self._types.parse() if scanner.at_call() else None
+            module.constructors[constructor.value] = len(fields.fields) if isinstance(fields, ast.TupleType) else 0
             if not scanner.accept(","):
                 scanner.expect("}", f"the definition of type {name.value}")
                 break
@@ -285,50 +284,59 @@ class _Parser:
             scanner.expect("else", "an if expression")
             return ast.If(condition, then, self._block(), token.at)
         if word in ("ref", "ref_read", "ref_write"):
-            self._reference()
-            return ast.Unsupported(word, token.at)
+            return self._reference(token)
         if word == "match":
-            self._match()
-            return ast.Unsupported("match", token.at)
+            return self._match(token.at)
         if word in ("let", "def", "else", "type", "extern", "free_var", "_", "None", "nullptr"):
             raise self._source.error(token.at, f"'{word}' cannot begin an expression")
         return ast.OperatorName(word, token.at)
 
-    def _reference(self) -> None:
-        if not self._scanner.at_call():
-            raise self._scanner.unexpected("'('", "a reference")
-        self._parenthesized(self._scanner.peek().at)
+    def _reference(self, token: Token) -> ast.Expr:
+        scanner = self._scanner
+        scanner.expect("(", "a reference")
+        args: list[ast.Expr] = []
+        while not scanner.accept(")"):
+            args.append(self._sequence())
+            if not scanner.accept(","):
+                scanner.expect(")", "a reference")
+                break
+        return ast.Reference(token.value, tuple(args), token.at)
 
-    def _match(self) -> None:
+    def _match(self, at: int) -> ast.Expr:
         scanner = self._scanner
         scanner.accept("?")
-        self._atomic()
+        value = self._atomic()
         scanner.expect("{", "a match")
+        clauses: list[tuple[ast.Pattern, ast.Expr]] = []
         while not scanner.accept("}"):
-            self._pattern()
+            pattern = self._pattern()
             scanner.expect("=>", "a match")
-            self._sequence()
+            clauses.append((pattern, self._sequence()))
             if not scanner.accept(","):
                 scanner.expect("}", "a match")
                 break
+        return ast.Match(value, tuple(clauses), at)
 
-    def _pattern(self) -> None:
+    def _pattern(self) -> ast.Pattern:
         scanner = self._scanner
         token = scanner.peek()
         with self._nesting.enter(token.at):
             if token.kind == "local":
-                self._parameter()
-                return
+                return ast.AnyPattern(self._parameter().name, token.at)
             if token.kind == "name":
                 scanner.take()
+                if token.value == "_":
+                    return ast.AnyPattern("", token.at)
             elif not scanner.at_call():
                 raise scanner.unexpected("a pattern", "a match")
+            fields: list[ast.Pattern] = []
             if scanner.accept("("):
                 while not scanner.accept(")"):
-                    self._pattern()
+                    fields.append(self._pattern())
                     if not scanner.accept(","):
                         scanner.expect(")", "a pattern")
                         break
+            return ast.FieldsPattern(token.value if token.kind == "name" else "", tuple(fields), token.at)
 
 
 def _span(comment: str) -> str:

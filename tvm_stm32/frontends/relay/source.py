@@ -26,6 +26,10 @@ class Source:
         line = bisect_right(self._line_starts, offset)
         return line, offset - self._line_starts[line - 1] + 1
 
+    def where(self, offset: int) -> str:
+        """A place in words, for remarks: ``line 3``."""
+        return f"line {self.position(offset)[0]}"
+
     def error(
         self, offset: int, message: str, *, why: str = "", hint: str = "", kind: type[ModelError] = ModelError
     ) -> ModelError:

@@ -19,13 +19,13 @@ multiplier M and a shift s (real = M * 2**(s - 31)), with these arguments and at
   output_zero_point. Each tensor is requantized into its own dtype first, unless its identity is true.
 * ``qnn.batch_matmul``(lhs, rhs): lhs_zero_point, rhs_zero_point, transpose_a, transpose_b. Result int32.
 * ``qnn.table``(data, table): an 8-bit function; entry i of the 256 is the result for the i-th lowest input value.
+* ``qnn.steps``(data, thresholds): ``lowest`` plus the number of ``thresholds`` that int32 data reach.
 
 Every one also has out_shape and out_dtype. All roundings are ``upward`` (ties towards plus infinity) unless said.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -34,24 +34,18 @@ from tvm import IRModule, relax
 
 from ...errors import ModelError, UnsupportedOperatorError
 from ...model import Numerics, TensorInfo
-from . import ast, binding, fold, operators
+from . import ast, binding, constructs, fold, interface, operators
 from .attributes import Attributes
-from .metadata import Metadata
-from .operator import DTYPES, Application, Emitter, UnknownValueError
+from .interface import Shapes
+from .json_graph import NodeGraph
+from .operator import Application, Emitter, UnknownValueError
 from .source import Source
-from .values import MAX_ELEMENTS, Closure, Constant, OperatorValue, Scope, Tensor, Value, describe, elements
+from .values import Closure, Constant, Data, OperatorValue, Scope, Tensor, Value, describe, elements
 
 _MAX_DEPTH = 180
-_MAX_APPLICATIONS = 1 << 17
-_MAX_OUTPUTS = 1024
+_MAX_APPLICATIONS = 1 << 16
 _MAX_TUPLE_DEPTH = 16
-_REASONS = {
-    "match": "data types and match have no static form",
-    "ref": "reference cells are mutable state",
-    "ref_read": "reference cells are mutable state",
-    "ref_write": "reference cells are mutable state",
-    "external function": "its code is not in the file",
-}
+_EXTERNAL = "its code is not in the file"
 
 
 @dataclass
@@ -66,15 +60,22 @@ class Translation:
 
 
 def translate(
-    source: Source, module: ast.Module, metadata: Metadata, arrays: dict[str, np.ndarray], params_file: str = ""
+    source: Source,
+    module: ast.Module,
+    metadata: NodeGraph,
+    arrays: dict[str, np.ndarray],
+    params_file: str = "",
+    shapes: Shapes | None = None,
 ) -> Translation:
     """Translate ``@main`` of ``module``, its parameters bound to ``arrays`` where they fit.
 
-    ``params_file`` is the file name ``arrays`` come from, for messages. Raises ``ModelError``.
+    ``params_file`` is the file name ``arrays`` come from, for messages; ``shapes`` are those of inputs whose extents
+    the file leaves open. Raises ``ModelError``.
     """
     main = _main(source, module)
     bound, unused = binding.bind(source, main.parameters, arrays)
-    translator = _Translator(source, module, metadata)
+    interface.check_shapes(source, [p for p in main.parameters if p.name not in bound], shapes or {})
+    translator = _Translator(source, module, metadata, shapes or {})
     if unused:
         shown = ", ".join(unused[:8]) + (", ..." if len(unused) > 8 else "")
         translator.emitter.notes.append(f"{len(unused)} values of {params_file} are not used: {shown}")
@@ -91,12 +92,14 @@ def _main(source: Source, module: ast.Module) -> ast.Function:
 
 
 class _Translator:
-    def __init__(self, source: Source, module: ast.Module, metadata: Metadata) -> None:
+    def __init__(self, source: Source, module: ast.Module, metadata: NodeGraph, shapes: Shapes) -> None:
         self._source = source
         self._module = module
         self._metadata = metadata
-        self._active: list[ast.Function] = []
+        self._shapes = shapes
+        self._active: list[tuple[ast.Function, int]] = []
         self._depth = 0
+        self._branches = 0
         self._applications = 0
         self._constants: dict[tuple[str, int], Constant] = {}
         self.emitter = Emitter(source, relax.BlockBuilder())
@@ -108,7 +111,7 @@ class _Translator:
             if parameter.name in bound:
                 scope.names[parameter.name] = Constant(bound[parameter.name], parameter.name)
             else:
-                tensor = self._input(parameter)
+                tensor = interface.input_tensor(self._source, parameter, self._shapes, self.emitter.notes)
                 inputs.append((parameter, tensor))
                 scope.names[parameter.name] = tensor
         results, failure = self._build(main, scope, [tensor for _, tensor in inputs])
@@ -119,8 +122,11 @@ class _Translator:
             raise failure
         return Translation(
             self.emitter.builder.get(),
-            [self._input_info(parameter, tensor) for parameter, tensor in inputs],
-            self._output_infos(main, results),
+            [
+                interface.input_info(parameter, tensor, self.emitter.input_quantization.get(parameter.name))
+                for parameter, tensor in inputs
+            ],
+            interface.output_infos(main, results),
             "relay" if self.emitter.integer else "float",
             self.emitter.notes,
         )
@@ -136,9 +142,9 @@ class _Translator:
         with builder.function("main", [tensor.expr for tensor in inputs]):
             with builder.dataflow():
                 try:
-                    self._active.append(main)
+                    self._active.append((main, main.at))
                     value = self._evaluate(main.body, scope)
-                    results = self._flatten(value, main.at)
+                    results = interface.flatten(self._source, value, main.at)
                 except Exception as error:
                     failure = error
                 exprs = [result.expr for result in results]
@@ -147,62 +153,9 @@ class _Translator:
             builder.emit_func_output(output)
         return results, failure
 
-    def _input(self, parameter: ast.Parameter) -> Tensor:
-        type_ = parameter.type
-        if not isinstance(type_, ast.TensorType):
-            what = "no type" if type_ is None else "a tuple type" if isinstance(type_, ast.TupleType) else type_.what
-            raise self._source.error(parameter.at, f"input %{parameter.name} has {what}", why="inputs are tensors")
-        shape = []
-        for extent in type_.shape:
-            if not isinstance(extent, int):
-                raise self._source.error(
-                    type_.at,
-                    f"input %{parameter.name} has a dynamic shape",
-                    why="memory is planned when code is generated, so every extent must be known",
-                    hint="give the dimension a number in the text (Tensor[(1, ...)] for a batch of one)",
-                )
-            shape.append(extent)
-        if type_.dtype not in DTYPES:
-            raise self._source.error(type_.at, f"input %{parameter.name} has unsupported dtype {type_.dtype}")
-        if elements(tuple(shape)) > MAX_ELEMENTS:
-            raise self._source.error(type_.at, f"input %{parameter.name} has more than {MAX_ELEMENTS} elements")
-        name = re.sub(r"[^A-Za-z0-9_]", "_", parameter.name)
-        variable = relax.Var(name if name[:1].isalpha() else f"v_{name}", relax.TensorType(shape, type_.dtype))
-        return Tensor(variable, tuple(shape), type_.dtype, origin=parameter.name)
-
-    def _input_info(self, parameter: ast.Parameter, tensor: Tensor) -> TensorInfo:
-        quantization = self.emitter.input_quantization.get(parameter.name)
-        return TensorInfo(parameter.name, tensor.shape, tensor.dtype, quantization)
-
-    def _output_infos(self, main: ast.Function, results: list[Tensor | Constant]) -> list[TensorInfo]:
-        names = main.attrs.get("output_tensor_names")
-        given = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
-        if len(given) != len(results) or len(set(given)) != len(given):
-            given = [f"output_{index}" for index in range(len(results))]
-        return [
-            TensorInfo(name, result.shape, result.dtype, result.quantization if isinstance(result, Tensor) else None)
-            for name, result in zip(given, results, strict=True)
-        ]
-
-    def _flatten(self, value: Value, at: int) -> list[Tensor | Constant]:
-        """Outputs in order. Tuples are shared, so nested ones can stand for far more fields than the text has."""
-        results: list[Tensor | Constant] = []
-        pending = [value]
-        while pending:
-            item = pending.pop()
-            if isinstance(item, Tensor | Constant):
-                results.append(item)
-            elif isinstance(item, tuple) and item:
-                pending.extend(reversed(item))
-            else:
-                raise self._source.error(at, f"the function returns {describe(item)}", why="outputs are tensors")
-            if len(results) + len(pending) > _MAX_OUTPUTS:
-                raise self._source.error(at, f"the function returns more than {_MAX_OUTPUTS} tensors")
-        return results
-
     def _evaluate(self, expr: ast.Expr, scope: Scope) -> Value:
         if self._depth >= _MAX_DEPTH:
-            raise self._source.error(expr.at, f"functions and expressions nest more than {_MAX_DEPTH} levels deep")
+            raise self._too_deep(expr.at)
         self._depth += 1
         value = self._dispatch(expr, scope)
         self._depth -= 1
@@ -240,10 +193,30 @@ class _Translator:
         if isinstance(expr, ast.Chain):
             return self._chain(expr, scope)
         if isinstance(expr, ast.OperatorName):
-            if expr.name in self._module.constructors:
-                self._refuse(f"constructor {expr.name}", expr.at, _REASONS["match"])
-            return OperatorValue(expr.name)
-        return self._refuse(expr.what, expr.at, _REASONS.get(expr.what, ""))
+            wanted = self._module.constructors.get(expr.name)
+            if wanted is None:
+                return OperatorValue(expr.name)
+            # The printer leaves the parentheses off a constructor without fields.
+            return Data(expr.name, () if wanted == 0 else None)
+        if isinstance(expr, ast.Reference):
+            args = [self._evaluate(arg, scope) for arg in expr.args]
+            return constructs.reference(self._source, expr, args, self._branches)
+        if isinstance(expr, ast.Match):
+            inner = Scope(scope)
+            inner.names, clause = constructs.chosen(self._source, expr, self._evaluate(expr.value, scope))
+            return self._evaluate(clause, inner)
+        return self._refuse(expr.what, expr.at, _EXTERNAL)
+
+    def _too_deep(self, at: int) -> ModelError:
+        functions = [function for function, _ in self._active]
+        for function, place in reversed(self._active):
+            if sum(other is function for other in functions) > 1:
+                return self._source.error(
+                    place,
+                    f"recursion{f' (@{function.name})' if function.name else ''} cannot be compiled",
+                    why="functions are inlined, and this one calls itself without a known or near end",
+                )
+        return self._source.error(at, f"functions and expressions nest more than {_MAX_DEPTH} levels deep")
 
     def _refuse(self, what: str, at: int, why: str) -> NoReturn:
         raise self._source.error(at, f"{what} cannot be compiled", why=why)
@@ -283,11 +256,11 @@ class _Translator:
             raise self._source.error(expr.at, f"the condition is {describe(condition)}, not a single bool")
         if isinstance(condition, Constant):
             return self._evaluate(expr.then if condition.array.any() else expr.otherwise, scope)
+        self._branches += 1
         then = self._evaluate(expr.then, scope)
         otherwise = self._evaluate(expr.otherwise, scope)
-        self.emitter.notes.append(
-            f"line {self._source.position(expr.at)[0]}: both branches of an if are computed, its condition selects"
-        )
+        self._branches -= 1
+        self.emitter.note(f"{self._source.where(expr.at)}: both branches of an if are computed, its condition selects")
         return self._select(condition, then, otherwise, expr.at, 0)
 
     def _select(self, condition: Tensor, then: Value, otherwise: Value, at: int, depth: int) -> Value:
@@ -313,6 +286,9 @@ class _Translator:
         args, attrs = self._arguments(expr, scope)
         if isinstance(callee, OperatorValue):
             return self._apply_operator(callee.name, args, attrs, expr.at, expr.span)
+        if isinstance(callee, Data) and (callee.fields is None or not args):
+            wanted = self._module.constructors[callee.constructor]
+            return constructs.constructed(self._source, callee.constructor, wanted, args, expr.at)
         if not isinstance(callee, Closure):
             raise self._source.error(expr.at, f"{describe(callee)} is called")
         return self._apply_function(callee, args, expr.at)
@@ -332,16 +308,14 @@ class _Translator:
     def _apply_function(self, closure: Closure, args: list[Value], at: int) -> Value:
         function = closure.function
         self._count(at)
-        if any(function is active for active in self._active):
-            self._refuse(f"recursion (@{function.name})" if function.name else "recursion", at, "a loop has no bound")
-        if isinstance(function.body, ast.Unsupported) and function.body.what == "external function":
-            self._refuse(f"@{function.name}", at, _REASONS["external function"])
+        if isinstance(function.body, ast.Unsupported):
+            self._refuse(f"@{function.name}", at, _EXTERNAL)
         if len(args) != len(function.parameters):
             raise self._source.error(at, f"{len(args)} arguments for {len(function.parameters)} parameters")
         scope = Scope(closure.scope)
         for parameter, arg in zip(function.parameters, args, strict=True):
             scope.names[parameter.name] = arg
-        self._active.append(function)
+        self._active.append((function, at))
         value = self._evaluate(function.body, scope)
         self._active.pop()
         return value
@@ -357,6 +331,7 @@ class _Translator:
             raise self._source.error(
                 at,
                 f"operator {name} is not supported",
+                why=operators.REASONS.get(name, ""),
                 hint="replace it by other operators before the module is saved",
                 kind=UnsupportedOperatorError,
             )

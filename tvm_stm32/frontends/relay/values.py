@@ -17,8 +17,21 @@ MAX_ELEMENTS = 1 << 31
 """Elements a tensor may have; more cannot be meant for a microcontroller and would overflow 32-bit offsets."""
 
 
+_COMPUTED = {"float64": "float32", "float16": "float32"}
+
+
+def computed_dtype(dtype: str) -> str:
+    """The dtype a value of ``dtype`` is computed in: generated C has no double and no half.
+
+    Values of float16 are float32 rounded to half precision behind each operator.
+    """
+    return _COMPUTED.get(dtype, dtype)
+
+
 def constant_expr(array: np.ndarray) -> relax.Expr:
-    """A Relax constant with exactly the dtype of ``array`` (``relax.const`` narrows 64-bit scalars)."""
+    """A Relax constant of the dtype ``array`` is computed in (``relax.const`` would narrow 64-bit scalars)."""
+    with np.errstate(over="ignore"):
+        array = array.astype(computed_dtype(str(array.dtype)), copy=False)
     return relax.const(runtime.tensor(np.ascontiguousarray(array).reshape(array.shape)))
 
 
@@ -26,7 +39,8 @@ def constant_expr(array: np.ndarray) -> relax.Expr:
 class Tensor:
     """A tensor known when the model runs.
 
-    ``origin`` names the input it is, give or take a reshape; ``quantization`` is known behind quantizing operators.
+    ``origin`` names the input it is, give or take a reshape; ``quantization`` is known behind quantizing operators;
+    ``half`` says that the file has it in float16.
     """
 
     expr: relax.Expr
@@ -34,11 +48,12 @@ class Tensor:
     dtype: str
     origin: str = ""
     quantization: Quantization | None = None
+    half: bool = False
 
 
 @dataclass(eq=False)
 class Constant:
-    """A tensor known now."""
+    """A tensor known now, in the precision of the file."""
 
     array: np.ndarray
     name: str = ""
@@ -49,7 +64,11 @@ class Constant:
 
     @property
     def dtype(self) -> str:
-        return str(self.array.dtype)
+        return computed_dtype(str(self.array.dtype))
+
+    @property
+    def half(self) -> bool:
+        return self.array.dtype == np.float16
 
     @cached_property
     def expr(self) -> relax.Expr:
@@ -89,7 +108,23 @@ class OperatorValue:
     name: str
 
 
-Value: TypeAlias = Tensor | Constant | tuple["Value", ...] | Closure | OperatorValue
+@dataclass(frozen=True)
+class Data:
+    """A value of a data type whose constructor is known; ``fields`` is ``None`` while it is not applied yet."""
+
+    constructor: str
+    fields: tuple[Value, ...] | None
+
+
+@dataclass(eq=False)
+class Cell:
+    """A reference cell; ``level`` counts the undecided branches around the place it was made at."""
+
+    value: Value
+    level: int
+
+
+Value: TypeAlias = Tensor | Constant | tuple["Value", ...] | Closure | OperatorValue | Data | Cell
 
 
 def describe(value: Value) -> str:
@@ -98,7 +133,9 @@ def describe(value: Value) -> str:
         return f"Tensor[({', '.join(map(str, value.shape))}), {value.dtype}]"
     if isinstance(value, tuple):
         return f"a tuple of {len(value)}"
-    return "a function"
+    if isinstance(value, Data) and value.fields is not None:
+        return f"a {value.constructor}"
+    return "a reference" if isinstance(value, Cell) else "a function"
 
 
 def elements(shape: tuple[int, ...]) -> int:

@@ -286,6 +286,9 @@ class ExpressionPrinter:
         left, right = self._operand(expr.a), self._operand(expr.b)
         if dtype == "float32" and not remainder:
             return Text(f"{left.within(MUL)} / {right.within(MUL + 1)}", MUL)
+        if dtype == "float32" and isinstance(expr, tirx.Mod):
+            self.writer.libm.add("fmodf")
+            return atom(f"fmodf({left.text}, {right.text})")
         sign = "%" if remainder else "/"
         truncating = isinstance(expr, tirx.Div | tirx.Mod) or dtype.startswith("uint")
         positive = isinstance(expr.b, tirx.IntImm) and int(expr.b.value) > 0

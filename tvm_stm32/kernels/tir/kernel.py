@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tvm import ir, tirx
 
 from .literals import c_type
-from .lowering import flatten
+from .lowering import flatten, maxima_from_infinity
 from .schedule import schedule
 from .statements import StatementPrinter
 from .walk import all_statements
@@ -49,7 +49,7 @@ def lower_prim_func(func: tirx.PrimFunc, name: str) -> TirKernel:
 
     Raises :class:`UnsupportedOperatorError` naming the intrinsic, type or statement that C code cannot express.
     """
-    flat = flatten(schedule(func))
+    flat = flatten(schedule(maxima_from_infinity(func)))
     parameters = _parameters(flat)
     workspace = plan(flat.body)
     writer = Writer([parameter.name for parameter in parameters])

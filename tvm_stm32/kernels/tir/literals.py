@@ -66,4 +66,4 @@ def int_literal(value: int, dtype: str) -> str:
         return f"{value}U"
     if dtype == "int64":
         return f"INT64_C({value})" if value > -(1 << 63) else "(-INT64_C(9223372036854775807) - 1)"
-    return str(value) if value > -(1 << 31) else "(-2147483647 - 1)"
+    return str(int(value)) if value > -(1 << 31) else "(-2147483647 - 1)"

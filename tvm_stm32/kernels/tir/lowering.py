@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import tvm
 import tvm_ffi
 from tvm import ir, s_tir, tirx
@@ -48,3 +50,30 @@ def _at_their_pointers(func: tirx.PrimFunc) -> tirx.PrimFunc:
         return tirx.IntImm(str(variable.ty.dtype), 0) if variable in offsets else variable
 
     return tvm_ffi.structural_map(func, (ir.Var, zero))
+
+
+def maxima_from_infinity(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """A float maximum starts at minus infinity, which may be all there is; TVM uses the least finite number."""
+
+    def start(block: s_tir.SBlock) -> s_tir.SBlock:
+        init, body = block.init, block.body
+        if not isinstance(init, tirx.BufferStore) or not isinstance(init.value, tirx.FloatImm):
+            return block
+        combiner = body.value if isinstance(body, tirx.BufferStore) else None
+        sign = {tirx.Max: -1.0, tirx.Min: 1.0}.get(type(combiner))
+        if sign is None:
+            return block
+        infinite = tirx.FloatImm(str(init.value.ty.dtype), sign * math.inf)
+        return s_tir.SBlock(
+            block.iter_vars,
+            block.reads,
+            block.writes,
+            block.name_hint,
+            body,
+            tirx.BufferStore(init.buffer, infinite, init.indices),
+            block.alloc_buffers,
+            block.match_buffers,
+            block.annotations,
+        )
+
+    return tvm_ffi.structural_map(func, (s_tir.SBlock, start))

@@ -1,0 +1,59 @@
+"""Convolutions on int16 activations: plain loops, for models that need the precision more than the speed."""
+
+from __future__ import annotations
+
+import numpy as np
+from tvm import relax
+
+from ..graph import dialect
+from ..graph.ssa import constant, dtype_of
+from ..library import Call
+from ..numerics import reduce_multiplier
+from .context import KernelContext, constant_argument, tensor_argument
+from .window import detail_text, geometry_of
+
+# Products of int16 and int8 whose sum an int32 holds.
+_MOST_PRODUCTS = 511
+
+
+def lower_conv2d16(ctx: KernelContext, call: relax.Call, node: str, data: str, output: str) -> None:
+    """``q.conv2d16``(data, weight OHWI, bias, multiplier, shift); the bias' type is that of the accumulator."""
+    attrs = dialect.attributes(call)
+    weight, bias, multiplier, shift = (constant(argument) for argument in call.args[1:])
+    assert weight is not None and bias is not None and multiplier is not None and shift is not None
+    geometry, groups, wide = geometry_of(call, weight), int(attrs["groups"]), attrs["accumulator"] == "int64"
+    if wide:
+        multiplier = np.array([reduce_multiplier(int(value)) for value in multiplier])
+    group_in = weight.shape[3]
+    source = ctx.render(
+        "conv2d16.c.j2",
+        **geometry,
+        channels_out=weight.shape[0],
+        groups=groups,
+        group_in=group_in,
+        group_out=weight.shape[0] // groups,
+        wide=wide,
+        accumulator=attrs["accumulator"],
+        partial="int32" if group_in <= _MOST_PRODUCTS else attrs["accumulator"],
+        clamp_min=attrs["clamp_min"],
+        clamp_max=attrs["clamp_max"],
+    )
+    shape = f"{weight.shape[1]}x{weight.shape[2]}_{group_in}_{weight.shape[0]}"
+    kernel = ctx.kernel(f"conv2d16_{shape}", source, headers=("ai_kernels.h",))
+    stem = f"conv2d16_{len(ctx.library.calls)}"
+    scales = np.stack([multiplier, shift], axis=1).astype(np.int32)
+    constants = {"weights": weight, "bias": bias, "scales": scales}
+    arguments = [constant_argument(ctx.constant(f"{stem}_{k}", v), v.dtype.name) for k, v in constants.items()]
+    pixels = geometry["batch"] * geometry["out_h"] * geometry["out_w"]
+    ctx.add_call(
+        Call(
+            "conv2d",
+            node,
+            kernel.name,
+            (tensor_argument(data, dtype_of(call.args[0])), *arguments, tensor_argument(output, "int16")),
+            (data,),
+            (output,),
+            macs=pixels * int(np.prod(weight.shape)),
+            detail=detail_text(geometry, weight, groups, "int16"),
+        )
+    )
