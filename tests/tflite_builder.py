@@ -11,6 +11,17 @@ import numpy as np
 import tflite
 
 FLOAT32, INT8, INT32 = tflite.TensorType.FLOAT32, tflite.TensorType.INT8, tflite.TensorType.INT32
+TYPES = {
+    "float32": FLOAT32,
+    "float16": tflite.TensorType.FLOAT16,
+    "int8": INT8,
+    "uint8": tflite.TensorType.UINT8,
+    "int16": tflite.TensorType.INT16,
+    "int32": INT32,
+    "int64": tflite.TensorType.INT64,
+    "bool": tflite.TensorType.BOOL,
+    "resource": tflite.TensorType.RESOURCE,
+}
 ADD, RELU, FULLY_CONNECTED, TRANSPOSE = 0, 19, 9, 39  # tflite.BuiltinOperator
 
 
@@ -27,6 +38,7 @@ class Tensor:
     axis: int = 0
     signature: Sequence[int] = ()
     buffer: int | None = None
+    variable: bool = False
 
 
 @dataclass
@@ -97,6 +109,8 @@ class Network:
         }
         if tensor.name is not None:
             fields[3] = ("table", builder.CreateString(tensor.name))
+        if tensor.variable:
+            fields[5] = ("Bool", True)
         if tensor.scale or tensor.zero_point:
             quantization: dict[int, tuple[str, Any]] = {6: ("Int32", tensor.axis)}
             if tensor.scale:
@@ -118,6 +132,9 @@ class Network:
         }
         if kind:
             fields[3] = ("Uint8", kind)
+            for slot, (form, text) in options.items():
+                if form == "text":
+                    options = {**options, slot: ("table", builder.CreateString(text))}
             fields[4] = ("table", _table(builder, options))
         return _table(builder, fields)
 
@@ -183,16 +200,19 @@ class ModelBuilder:
     tensors: list[Tensor] = field(default_factory=list)
     operators: list[Operator] = field(default_factory=list)
 
-    def tensor(self, name: str, shape: Sequence[int], *, scale: float, zero_point: int) -> int:
-        """Add an int8 activation."""
-        self.tensors.append(Tensor(name, shape, INT8, scale=[scale], zero_point=[zero_point]))
+    def tensor(
+        self, name: str, shape: Sequence[int], *, scale: float | None, zero_point: int = 0, dtype: str = "int8"
+    ) -> int:
+        """Add an activation; without a scale it is not quantized."""
+        scales, zeros = ([], []) if scale is None else ([scale], [zero_point])
+        self.tensors.append(Tensor(name, shape, TYPES[dtype], scale=scales, zero_point=zeros))
         return len(self.tensors) - 1
 
     def constant(
         self, name: str, data: np.ndarray, scale: Sequence[float] = (), zero_point: int = 0, axis: int = 0
     ) -> int:
-        """Add a constant of int8 or int32."""
-        kind = INT8 if data.dtype == np.int8 else INT32
+        """Add a constant."""
+        kind = TYPES[data.dtype.name]
         zeros = [zero_point] * len(scale)
         self.tensors.append(Tensor(name, data.shape, kind, data, scale=scale, zero_point=zeros, axis=axis))
         return len(self.tensors) - 1

@@ -146,11 +146,6 @@ def test_operator_that_no_kernel_covers(refused_model):
     assert "operator 'topk' of 'best' cannot be compiled" in message
 
 
-def test_dynamic_range_quantization(refused_model):
-    message = refused_model("m.tflite", shared(MLPERF_TINY / "kws_ref_model_float32.tflite").read_bytes())
-    assert "CONV_2D" in message and "dynamic-range quantization is not supported" in message
-
-
 @pytest.mark.parametrize("values", [{"shape": [1, -8]}, {"signature": [-1, -1]}])
 def test_dynamic_shape(values, refused_model):
     message = refused_model("m.tflite", changed(0, **values))

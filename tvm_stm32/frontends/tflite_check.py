@@ -90,6 +90,8 @@ def open_model(file: str, data: bytes) -> NamedModel:
         _check_buffers(file, model, len(data))
         for position in range(model.SubgraphsLength()):
             _check_subgraph(file, model, model.Subgraphs(position), len(data))
+        if not indices(model.Subgraphs(0).OutputsAsNumpy()):
+            raise ModelError(f"{file}: the model has no outputs", why="nothing it computes could be read")
         return model
     except _DAMAGE as error:
         raise corrupt(file, f"an offset leads outside its {len(data):,} bytes ({error})") from error
@@ -161,8 +163,6 @@ def _check_subgraph(file: str, model: Any, subgraph: NamedSubGraph, size: int) -
     for tensor in [*inputs, *outputs]:
         if not 0 <= tensor < tensors:
             raise corrupt(file, f"tensor {tensor} is an input or output of the model, which has {tensors} tensors")
-    if not outputs:
-        raise ModelError(f"{file}: the model has no outputs", why="nothing it computes could be read")
     if len(set(inputs)) != len(inputs):
         raise corrupt(file, "one tensor is two inputs of the model")
     known = {*inputs, *(i for i in range(tensors) if _has_value(model, subgraph.Tensors(i)))}
@@ -204,7 +204,9 @@ def _check_operator(file: str, model: Any, subgraph: NamedSubGraph, number: int,
 
 
 def _has_value(model: Any, tensor: Any) -> bool:
-    return bool(tensor.IsVariable()) or model.Buffers(tensor.Buffer()).DataLength() > 0
+    # The shape a scalar is reshaped to is a constant without elements, and so without data.
+    empty = 0 in indices(tensor.ShapeAsNumpy())
+    return bool(tensor.IsVariable()) or empty or model.Buffers(tensor.Buffer()).DataLength() > 0
 
 
 def _check_tensor(file: str, model: Any, tensor: NamedTensor) -> None:
