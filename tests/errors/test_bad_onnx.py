@@ -118,11 +118,15 @@ def test_control_flow(refused_model):
     assert "operator If of node 'choice' is not supported" in refused_model("m.onnx", data)
 
 
-def test_operator_that_no_kernel_covers(refused_model):
-    data = model(
-        node("TopK", ["x", "k"], ["y", "i"], name="best"), y=value("y", [1, 3]), constants={"k": np.array([3])}
-    )
-    assert "operator 'topk' of 'best' cannot be compiled" in refused_model("m.onnx", data)
+def test_operator_whose_results_are_as_many_as_values_say(refused_model):
+    tensor = value("boxes", [1, 6, 4])
+    nodes = [
+        node("NonMaxSuppression", ["boxes", "scores", "most"], ["places"], name="best"),
+        node("Cast", ["places"], ["y"], to=TensorProto.FLOAT),
+    ]
+    constants = {"scores": np.ones((1, 1, 6), np.float32), "most": np.array([3])}
+    message = refused_model("m.onnx", model(*nodes, x=tensor, y=value("y", ["n", 3]), constants=constants))
+    assert "only known while the model runs" in message
 
 
 def test_wrong_attribute(refused_model):

@@ -20,7 +20,10 @@ from ..model import Model, Quantization, TensorInfo
 from . import provenance
 from .binding import bind
 from .limits import check_dtype, check_module, static_shape
-from .onnx_check import check_made_up, element_type, fix_shapes, input_shape, label, parse
+from .onnx_check import check_made_up, check_simplified, element_type, fix_shapes, input_shape, label, parse
+from .onnx_converters import converters
+from .onnx_graph import OPSET
+from .onnx_simplify import simplify
 from .reasons import reason
 
 _QUANTIZE, _DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
@@ -32,7 +35,7 @@ def load(path: Path, input_shapes: Mapping[str, tuple[int, ...]] | None = None) 
     Raises :class:`ModelError` with the file, node and tensor concerned.
     """
     data = path.read_bytes()
-    graph_model = parse(path.name, data)
+    graph_model = parse(path.name, data, path.parent)
     graph = graph_model.graph
     notes: list[str] = []
     constants = {tensor.name for tensor in graph.initializer}
@@ -40,7 +43,11 @@ def load(path: Path, input_shapes: Mapping[str, tuple[int, ...]] | None = None) 
     fix_shapes(path.name, free, input_shapes or {})
     shapes = {value.name: input_shape(path.name, value, notes) for value in free}
     dtypes = {value.name: element_type(path.name, value) for value in free}
-    module = _import(path, graph_model, shapes, dtypes)
+    for node in graph.node:
+        node.name = label(node)
+    graph = _simplified(path, graph_model, shapes)
+    opset = next((entry.version for entry in graph_model.opset_import if entry.domain in ("", "ai.onnx")), 1)
+    module = _import(path, graph, opset, shapes, dtypes)
     quantizers = _quantizers(graph)
     inputs = [TensorInfo(name, tuple(shapes[name]), dtypes[name], quantizers.get(name)) for name in shapes]
     outputs = _outputs(path, graph, module, quantizers)
@@ -49,14 +56,37 @@ def load(path: Path, input_shapes: Mapping[str, tuple[int, ...]] | None = None) 
     return Model(module, inputs, outputs, "onnx" if quantized else "float", provenance(path, data, "onnx"), notes)
 
 
+def _simplified(path: Path, model: onnx.ModelProto, shapes: dict[str, list[int]]) -> onnx.GraphProto:
+    try:
+        graph = simplify(model, shapes)
+    except Exception as error:  # ONNX's helpers raise whatever damaged data leads to
+        raise ModelError(
+            f"{path.name}: truncated, corrupt or invalid ONNX model",
+            why=reason(error),
+            hint="export the model again, and check it with onnx.checker.check_model",
+        ) from error
+    check_simplified(path.name, graph)
+    return graph
+
+
 class _NamingImporter(importer.ONNXGraphImporter):  # type: ignore[misc]  # TVM is not typed
     """The importer, binding each operator's result under its node's name and naming the node in errors."""
+
+    def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
+        """Done before, for this project's own list of operators."""
+
+    def _parse_attr(self, attr_proto: Any) -> dict[str, Any]:
+        """Attributes by name; an empty list is one that was left out."""
+        return dict(super()._parse_attr([item for item in attr_proto if not _is_empty_list(item)]))
 
     def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> Any:
         name = attrs["tvm_custom"]["name"] or op_name
         try:
             _check_made_up(op_name, name, list(inputs))
-            result = super()._convert_operator(op_name, inputs, attrs, opset)
+            convert = converters()[op_name].get_converter(attrs.pop(OPSET, opset))
+            result = convert(self.bb, inputs, attrs, [self._nodes, self._params])
+            if isinstance(result, relax.Expr):
+                result = self.bb.normalize(result)
         except ModelError:
             raise
         except Exception as error:  # the importer raises whatever a malformed attribute leads to
@@ -71,6 +101,12 @@ class _NamingImporter(importer.ONNXGraphImporter):  # type: ignore[misc]  # TVM 
         return result
 
 
+def _is_empty_list(item: onnx.AttributeProto) -> bool:
+    kinds = onnx.AttributeProto
+    lists = {kinds.INTS: item.ints, kinds.FLOATS: item.floats, kinds.STRINGS: item.strings}
+    return item.type in lists and not lists[item.type]
+
+
 def _check_made_up(op_name: str, node: str, inputs: list[Any]) -> None:
     """The importer computes these two with numpy at once, whatever their size."""
     if op_name == "ConstantOfShape" and isinstance(inputs[0], ir.GenericConst):
@@ -82,21 +118,19 @@ def _check_made_up(op_name: str, node: str, inputs: list[Any]) -> None:
 
 
 def _import(
-    path: Path, graph_model: onnx.ModelProto, shapes: dict[str, list[int]], dtypes: dict[str, str]
+    path: Path, graph: onnx.GraphProto, opset: int, shapes: dict[str, list[int]], dtypes: dict[str, str]
 ) -> tvm.IRModule:
-    opset = next((entry.version for entry in graph_model.opset_import if entry.domain in ("", "ai.onnx")), 1)
-    for node in graph_model.graph.node:
-        node.name = label(node)
     try:
         # The importer prints a line of its own when an operator fails, and warns about names it changes.
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            module = _NamingImporter(shapes, dtypes, sanitize=False).from_onnx(graph_model.graph, opset)
+            module = _NamingImporter(shapes, dtypes, sanitize=False).from_onnx(graph, opset)
     except ModelError:
         raise
     except Exception as error:
         raise ModelError(f"{path.name}: the ONNX importer cannot read it", why=reason(error)) from error
-    return tvm.IRModule({"main": module["main"].without_attr("num_input")})
+    functions = {variable: function for variable, function in module.functions.items() if variable.name_hint != "main"}
+    return tvm.IRModule({"main": module["main"].without_attr("num_input"), **functions})
 
 
 def _quantizers(graph: onnx.GraphProto) -> dict[str, Quantization]:

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import onnx
-from tvm.relax.frontend.onnx import onnx_frontend as importer
 
 from ..errors import ModelError, UnsupportedOperatorError, quoted
 from .limits import IO_DTYPES, LARGEST_TENSOR, check_dtype, check_shape
+from .onnx_external import read_external
+from .onnx_microsoft import MICROSOFT
+from .onnx_simplify import has_definition, importable
 from .reasons import reason
 
 _DOMAINS = ("", "ai.onnx", "com.microsoft")
 
 
-def parse(file: str, data: bytes) -> onnx.ModelProto:
-    """The model, once ONNX's checker accepts it and nothing of it lies outside the file. Raises :class:`ModelError`."""
+def parse(file: str, data: bytes, folder: Path) -> onnx.ModelProto:
+    """The model with all its data, once ONNX's checker accepts it. Raises :class:`ModelError`.
+
+    Data of other files is read from ``folder``, the model's own.
+    """
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
-        for message in messages(model):
-            if isinstance(message, onnx.TensorProto):
-                _check_tensor(file, message)
+        tensors = [message for message in messages(model) if isinstance(message, onnx.TensorProto)]
+        for tensor in tensors:
+            _check_tensor(file, tensor)
+        read_external(file, folder, [tensor for tensor in tensors if _is_external(tensor)])
         if not model.graph.node and not model.graph.output:
             raise ModelError(f"'{file}' is not an ONNX model", why="it holds no graph with nodes")
         # First, for it names operator and node; the checker would only say that the operator is not registered.
@@ -56,14 +63,12 @@ def messages(message: Any) -> Iterator[Any]:
                         text.decode("utf-8")
 
 
+def _is_external(tensor: onnx.TensorProto) -> bool:
+    return bool(tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data)
+
+
 def _check_tensor(file: str, tensor: onnx.TensorProto) -> None:
     what = f"tensor {quoted(tensor.name)}"
-    if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
-        raise ModelError(
-            f"{file}: {what} keeps its data in another file",
-            why="external data is not read",
-            hint="save the model with its weights inside: onnx.save(model, file, save_as_external_data=False)",
-        )
     if any(extent < 0 for extent in tensor.dims):
         raise ModelError(f"{file}: {what} has the shape {list(tensor.dims)}", why="a dimension is negative")
     check_shape(file, what, [extent or 1 for extent in tensor.dims])
@@ -126,23 +131,42 @@ def element_type(file: str, value: onnx.ValueInfoProto) -> str:
 
 
 def _check_operators(file: str, model: onnx.ModelProto) -> None:
-    known = importer._get_convert_map()
-    for message in messages(model.graph):
-        if not isinstance(message, onnx.NodeProto):
+    """Every operator is one that may become importable: control flow and functions are written out later."""
+    known = importable() | {"If", "Loop", "Scan", "MelWeightMatrix"}  # the last is a constant, once computed
+    functions = {(function.domain, function.name) for function in model.functions}
+    opsets = {entry.domain: entry.version for entry in model.opset_import}
+    for message in messages(model):
+        if not isinstance(message, onnx.NodeProto) or (message.domain, message.op_type) in functions:
             continue
-        if message.op_type in ("If", "Loop", "Scan") and message.domain in _DOMAINS:
+        if message.op_type in known and message.domain in _DOMAINS:
+            continue
+        if message.op_type in MICROSOFT and message.domain == "com.microsoft":
+            continue
+        if not has_definition(message, opsets.get(message.domain, onnx.defs.onnx_opset_version())):
+            _refuse(file, message)
+
+
+def check_simplified(file: str, graph: onnx.GraphProto) -> None:
+    """Refuse what could not be written out, in the words of the user's model."""
+    for node in graph.node:
+        if node.op_type in ("If", "Loop", "Scan") and node.domain in _DOMAINS:
             raise UnsupportedOperatorError(
-                f"{file}: operator {message.op_type} of node {quoted(label(message))} is not supported",
-                why="memory and the order of operators are planned when the model is compiled",
-                hint="export the model without control flow",
+                f"{file}: operator {node.op_type} of node {quoted(label(node))} is not supported",
+                why="its course depends on values, and memory and the order of operators are planned when the model is "
+                "compiled",
+                hint="export the model without control flow, or with a fixed number of steps",
             )
-        if message.op_type not in known or message.domain not in _DOMAINS:
-            domain = f"{message.domain}." if message.domain else ""
-            raise UnsupportedOperatorError(
-                f"{file}: operator {domain}{message.op_type} of node {quoted(label(message))} is not supported",
-                why="the ONNX importer does not know it",
-                hint="replace it in the model by operators of the ONNX standard",
-            )
+        if node.op_type not in importable() or node.domain not in _DOMAINS:
+            _refuse(file, node)
+
+
+def _refuse(file: str, node: onnx.NodeProto) -> None:
+    domain = f"{node.domain}." if node.domain else ""
+    raise UnsupportedOperatorError(
+        f"{file}: operator {domain}{node.op_type} of node {quoted(label(node))} is not supported",
+        why="the ONNX importer does not know it",
+        hint="replace it in the model by operators of the ONNX standard",
+    )
 
 
 def label(node: onnx.NodeProto) -> str:
