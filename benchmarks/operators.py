@@ -27,6 +27,8 @@ from tvm_stm32.library import Library  # noqa: E402
 from tvm_stm32.target import Target  # noqa: E402
 
 CPU = "cortex-m4"
+# Operators that leave no code of their own.
+CONTROL = {"CALL", "IF", "WHILE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"}
 HEAD = """# Operators
 
 Made by `python benchmarks/operators.py`: do not edit.
@@ -74,7 +76,9 @@ def table(rows: dict[str, Row]) -> str:
 def tflite_rows(folder: Path) -> dict[str, Row]:
     """TFLite: the quantized operators' tests, and what else the converter knows."""
     import tflite
+    from test_tflite_control import call, choice, loop
     from test_tflite_operators import OPERATORS
+    from test_tflite_streaming import streaming_model
     from tflite_cases import GROUPS, Battery
     from tvm.relax.frontend.tflite import tflite_frontend as importer
 
@@ -107,6 +111,17 @@ def tflite_rows(folder: Path) -> dict[str, Row]:
             made = Battery(random=np.random.default_rng(0), label=name)
             case(made)
             learn(made.finish(made.inputs, made.outputs))
+    for build, reference in [
+        *((network, "LiteRT's reference kernels") for network in (choice, loop)),
+        (call, "NumPy"),
+        (streaming_model, "tflite-micro"),
+    ]:
+        built = build()
+        model = tflite.Model.GetRootAsModel(built if isinstance(built, bytes) else built.build(), 0)
+        for index in range(model.OperatorCodesLength()):
+            code = names[model.OperatorCodes(index).BuiltinCode()]
+            if code in CONTROL:
+                rows.setdefault(code, Row()).references.add(reference)
     known = set(RULES) | set(re.findall(r'"([A-Z0-9_]+)": (?:self|functools)', Path(importer.__file__).read_text()))
     for name in known & set(names.values()):
         rows.setdefault(name, Row())

@@ -64,7 +64,7 @@ MODELS = [
     Public("rapidocr-onnxruntime 1.4.4", "ch_ppocr_mobile_v2.0_cls_infer.onnx", (("x", (1, 3, 48, 192)),)),
     Public("rapidocr-onnxruntime 1.4.4", "ch_PP-OCRv4_det_infer.onnx", (("x", (1, 3, 96, 96)),)),
     Public("rapidocr-onnxruntime 1.4.4", "ch_PP-OCRv4_rec_infer.onnx", (("x", (1, 3, 48, 64)),)),
-    Public("silero-vad 6.2.3", "silero_vad_16k_op15.onnx"),
+    Public("silero-vad 6.2.3", "silero_vad_16k_op15.onnx", (("input", (1, 576)), ("state", (2, 1, 128)))),
     Public("silero-vad 6.2.3", "silero_vad_openvino_16k.onnx"),
 ]
 
@@ -74,12 +74,15 @@ MODELS = [
 @click.option("--markdown", is_flag=True, help="Print rows of a Markdown table.")
 def main(folder: Path, markdown: bool) -> None:
     """Try every model found below FOLDER."""
+    if markdown:
+        click.echo("| package | file | shapes given | result |\n|---|---|---|---|")
     for model in MODELS:
         stem = model.package.split()[0].replace("-", "_")
         found = sorted(path for path in folder.rglob(model.file) if stem in path.as_posix())
         result = attempt(found[0], model) if found else "not found"
-        separator = " | " if markdown else "  "
-        click.echo(separator.join([model.package, model.file, result]))
+        shapes = ", ".join(f"{name}:{','.join(map(str, shape))}" for name, shape in model.shapes) or "-"
+        cells = [model.package, model.file, shapes, result]
+        click.echo(f"| {' | '.join(cells)} |" if markdown else "  ".join(cells))
 
 
 def attempt(path: Path, model: Public) -> str:

@@ -61,29 +61,13 @@ class Network:
     operators: list[Operator]
     inputs: list[int] = field(default_factory=lambda: [0])
     outputs: list[int] = field(default_factory=lambda: [1])
+    others: Sequence[Network] = ()
 
     def build(self) -> bytes:
-        """The file."""
+        """The file; ``others`` are further subgraphs."""
         builder = flatbuffers.Builder(1024)
-        buffers = [b""]
-        tensors = []
-        for tensor in self.tensors:
-            index = 0
-            if tensor.data is not None:
-                buffers.append(tensor.data if isinstance(tensor.data, bytes) else tensor.data.tobytes())
-                index = len(buffers) - 1
-            tensors.append(self._tensor(builder, tensor, index if tensor.buffer is None else tensor.buffer))
-        operators = [self._operator(builder, operator, index) for index, operator in enumerate(self.operators)]
-        codes = [self._code(builder, operator) for operator in self.operators]
-        subgraph = _table(
-            builder,
-            {
-                0: ("table", _offsets(builder, tensors)),
-                1: ("table", _vector(builder, self.inputs, np.int32)),
-                2: ("table", _vector(builder, self.outputs, np.int32)),
-                3: ("table", _offsets(builder, operators)),
-            },
-        )
+        buffers, codes = [b""], []
+        subgraphs = [network._subgraph(builder, buffers, codes) for network in (self, *self.others)]
         datas = []
         for content in buffers:
             data = {0: ("table", builder.CreateNumpyVector(np.frombuffer(content, np.uint8)))} if content else {}
@@ -93,12 +77,33 @@ class Network:
             {
                 0: ("Uint32", 3),
                 1: ("table", _offsets(builder, codes)),
-                2: ("table", _offsets(builder, [subgraph])),
+                2: ("table", _offsets(builder, subgraphs)),
                 4: ("table", _offsets(builder, datas)),
             },
         )
         builder.Finish(model, file_identifier=b"TFL3")
         return bytes(builder.Output())
+
+    def _subgraph(self, builder: flatbuffers.Builder, buffers: list[bytes], codes: list[int]) -> int:
+        tensors = []
+        for tensor in self.tensors:
+            index = 0
+            if tensor.data is not None:
+                buffers.append(tensor.data if isinstance(tensor.data, bytes) else tensor.data.tobytes())
+                index = len(buffers) - 1
+            tensors.append(self._tensor(builder, tensor, index if tensor.buffer is None else tensor.buffer))
+        first = len(codes)
+        operators = [self._operator(builder, op, first + index) for index, op in enumerate(self.operators)]
+        codes += [self._code(builder, operator) for operator in self.operators]
+        return _table(
+            builder,
+            {
+                0: ("table", _offsets(builder, tensors)),
+                1: ("table", _vector(builder, self.inputs, np.int32)),
+                2: ("table", _vector(builder, self.outputs, np.int32)),
+                3: ("table", _offsets(builder, operators)),
+            },
+        )
 
     @staticmethod
     def _tensor(builder: flatbuffers.Builder, tensor: Tensor, buffer: int) -> int:

@@ -136,9 +136,25 @@ def _body(graph: Graph, node: onnx.NodeProto, body: onnx.GraphProto, inputs: lis
 def _branch(graph: Graph, node: onnx.NodeProto) -> bool:
     condition = graph.values.get(node.input[0])
     if condition is None:
-        return False
+        return _choice(graph, node)
     body = attribute(node, "then_branch" if bool(condition.reshape(-1)[0]) else "else_branch", None)
     _give(graph, _body(graph, node, body, []), list(node.output))
+    return True
+
+
+def _choice(graph: Graph, node: onnx.NodeProto) -> bool:
+    """Both branches, and a choice between their results, which must have the same shapes."""
+    branches = [_body(graph, node, attribute(node, name, None), []) for name in ("then_branch", "else_branch")]
+    for first, second in zip(*branches, strict=True):
+        shape = graph.shape(first)
+        if shape is None or shape != graph.shape(second):
+            return False
+    condition = node.input[0]
+    if graph.shape(condition) != ():
+        condition = graph.emit("Reshape", condition, np.zeros(0, np.int64))
+    for output, first, second in zip(node.output, *branches, strict=False):
+        if output:
+            graph.emit_to([output], "Where", condition, first, second)
     return True
 
 

@@ -17,6 +17,7 @@ from .binding import bind
 from .limits import MOST_STEPS
 from .reasons import reason
 from .tflite_check import DTYPES, indices
+from .tflite_control import ControlFlow
 from .tflite_folding import dequantized, folded
 from .tflite_rules import RULES
 from .tflite_site import Operand, Rule, Site
@@ -48,7 +49,7 @@ class _FloatTensor:
         return getattr(self._tensor, name)
 
 
-class Converter(VariableConverter, importer.OperatorConverter):  # type: ignore[misc]  # TVM is not typed
+class Converter(ControlFlow, VariableConverter, importer.OperatorConverter):  # type: ignore[misc]  # TVM is not typed
     """The importer's converter, binding each operator's output under its tensor's name."""
 
     _SUPPORTED_QUANTIZED_OPS = importer.OperatorConverter._SUPPORTED_QUANTIZED_OPS | CODES_PASS

@@ -5,6 +5,7 @@ Every function is numpy on the operands' values; the result takes the place of t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -66,6 +67,29 @@ def _unpack(site: Site, values: Values) -> Values:
     return [np.asarray(part) for part in np.moveaxis(values[0], axis, 0)]
 
 
+def _fill(site: Site, values: Values) -> np.ndarray:
+    _check_extents(site, values[0].reshape(-1).tolist())
+    return np.full(site.output.shape, values[1])
+
+
+def _range(site: Site, values: Values) -> np.ndarray:
+    start, limit, step = (value.item() for value in values)
+    _check_extents(site, [max(0, math.ceil((limit - start) / step))])
+    return np.arange(start, limit, step, dtype=values[0].dtype)
+
+
+def _tile(site: Site, values: Values) -> np.ndarray:
+    counts = [int(count) for count in values[1]]
+    _check_extents(site, [count * extent for count, extent in zip(counts, values[0].shape, strict=True)])
+    return np.tile(values[0], counts)
+
+
+def _check_extents(site: Site, extents: list[int]) -> None:
+    """Before anything is made: the file's declared shape is known to be of a sensible size."""
+    if extents != list(site.output.shape):
+        raise ValueError(f"it makes a tensor of shape {extents} and the file declares {list(site.output.shape)}")
+
+
 def _binary(function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Fold:
     return lambda _site, values: np.asarray(function(values[0], values[1]))
 
@@ -83,9 +107,9 @@ _FOLDS: dict[str, Fold] = {
     "STRIDED_SLICE": _strided_slice,
     "SLICE": _slice,
     "GATHER": lambda site, values: np.take(values[0], values[1], int(site.options("Gather").Axis())),
-    "FILL": lambda _site, values: np.full([int(extent) for extent in values[0]], values[1]),
-    "RANGE": lambda _site, values: np.arange(*(value.item() for value in values), dtype=values[0].dtype),
-    "TILE": lambda _site, values: np.tile(values[0], [int(count) for count in values[1]]),
+    "FILL": _fill,
+    "RANGE": _range,
+    "TILE": _tile,
     "BROADCAST_TO": lambda site, values: np.broadcast_to(values[0], site.output.shape),
     "BROADCAST_ARGS": lambda _site, values: np.array(np.broadcast_shapes(*(tuple(v) for v in values))),
     "ZEROS_LIKE": lambda _site, values: np.zeros_like(values[0]),
@@ -97,6 +121,15 @@ _FOLDS: dict[str, Fold] = {
     "FLOOR_MOD": _binary(np.mod),
     "MAXIMUM": _binary(np.maximum),
     "MINIMUM": _binary(np.minimum),
+    "LESS": _binary(np.less),
+    "LESS_EQUAL": _binary(np.less_equal),
+    "GREATER": _binary(np.greater),
+    "GREATER_EQUAL": _binary(np.greater_equal),
+    "EQUAL": _binary(np.equal),
+    "NOT_EQUAL": _binary(np.not_equal),
+    "LOGICAL_AND": _binary(np.logical_and),
+    "LOGICAL_OR": _binary(np.logical_or),
+    "LOGICAL_NOT": lambda _site, values: np.logical_not(values[0]),
     "NEG": lambda _site, values: np.negative(values[0]),
     "ABS": lambda _site, values: np.abs(values[0]),
     "REDUCE_PROD": lambda site, values: values[0].prod().reshape(site.output.shape),
@@ -119,6 +152,8 @@ def folded(site: Site) -> Values | None:
     if fold is None or not inputs or any(operand.value is None for operand in inputs):
         return None
     if site.code != "DEQUANTIZE" and (site.output.scales.size or np.prod(site.output.shape) > _MOST_ELEMENTS):
+        return None
+    if site.output.dtype == "bool" and any(operand.scales.size for operand in inputs):
         return None
     if site.code in _ONE_DIMENSION and inputs[0].rank != 1:
         return None
