@@ -150,7 +150,7 @@ def _choice(graph: Graph, node: onnx.NodeProto) -> bool:
         if shape is None or shape != graph.shape(second):
             return False
     condition = node.input[0]
-    if graph.shape(condition) != ():
+    if graph.shape(condition) != []:
         condition = graph.emit("Reshape", condition, np.zeros(0, np.int64))
     for output, first, second in zip(node.output, *branches, strict=False):
         if output:
