@@ -70,6 +70,21 @@ def test_loop_with_a_fixed_number_of_steps(tmp_path):
     agree(model([loop], {"trips": np.int64(5), "half": np.float32(0.5)}), tmp_path)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("axes", [{"keepdims": 0}, {"keepdims": 1}])
+def test_branch_that_depends_on_values(sign, axes, tmp_path):
+    branches = {
+        name: helper.make_graph([helper.make_node(operator, ["x"], [name])], name, [], [value(name, [1, 8])])
+        for name, operator in (("then_branch", "Abs"), ("else_branch", "Exp"))
+    }
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["top"], **axes),
+        helper.make_node("Greater", ["top", "zero"], ["condition"]),
+        helper.make_node("If", ["condition"], ["y"], **branches),
+    ]
+    agree(model(nodes, {"zero": np.float32(0)}), tmp_path, sign * np.abs(X))
+
+
 def test_branch_that_is_known(tmp_path):
     branches = {
         name: helper.make_graph([helper.make_node(operator, ["x"], [name])], name, [], [value(name, [1, 8])])

@@ -144,13 +144,16 @@ def _branch(graph: Graph, node: onnx.NodeProto) -> bool:
 
 def _choice(graph: Graph, node: onnx.NodeProto) -> bool:
     """Both branches, and a choice between their results, which must have the same shapes."""
+    extents = graph.shape(node.input[0])
+    if extents is None or any(extent != 1 for extent in extents):
+        return False
     branches = [_body(graph, node, attribute(node, name, None), []) for name in ("then_branch", "else_branch")]
     for first, second in zip(*branches, strict=True):
         shape = graph.shape(first)
         if shape is None or shape != graph.shape(second):
             return False
     condition = node.input[0]
-    if graph.shape(condition) != []:
+    if extents:
         condition = graph.emit("Reshape", condition, np.zeros(0, np.int64))
     for output, first, second in zip(node.output, *branches, strict=False):
         if output:
