@@ -85,6 +85,31 @@ def test_branch_that_depends_on_values(sign, axes, tmp_path):
     agree(model(nodes, {"zero": np.float32(0)}), tmp_path, sign * np.abs(X))
 
 
+def test_branch_chosen_by_the_rank_of_another_branch(tmp_path):
+    """As exported by PyTorch for ``squeeze``: each If asks what the one before it has left."""
+
+    def choice(condition: str, source: str, operator: str, output: str) -> onnx.NodeProto:
+        changed = helper.make_node(operator, [source, "axis"], [f"{output}_changed"])
+        same = helper.make_node("Identity", [source], [f"{output}_same"])
+        then_branch = helper.make_graph([changed], "then", [], [onnx.ValueInfoProto(name=f"{output}_changed")])
+        else_branch = helper.make_graph([same], "else", [], [onnx.ValueInfoProto(name=f"{output}_same")])
+        return helper.make_node("If", [condition], [output], then_branch=then_branch, else_branch=else_branch)
+
+    nodes = [
+        helper.make_node("Shape", ["x"], ["extents"]),
+        helper.make_node("Size", ["extents"], ["rank"]),
+        helper.make_node("Equal", ["rank", "two"], ["flat"]),
+        choice("flat", "x", "Unsqueeze", "raised"),
+        helper.make_node("Shape", ["raised"], ["raised_extents"]),
+        helper.make_node("Size", ["raised_extents"], ["raised_rank"]),
+        helper.make_node("Equal", ["raised_rank", "two"], ["still_flat"]),
+        helper.make_node("Not", ["still_flat"], ["has_risen"]),
+        choice("has_risen", "raised", "Squeeze", "lowered"),
+        helper.make_node("Relu", ["lowered"], ["y"]),
+    ]
+    agree(model(nodes, {"two": np.int64(2), "axis": np.array([0], np.int64)}), tmp_path)
+
+
 def test_branch_that_is_known(tmp_path):
     branches = {
         name: helper.make_graph([helper.make_node(operator, ["x"], [name])], name, [], [value(name, [1, 8])])

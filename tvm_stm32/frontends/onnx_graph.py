@@ -90,7 +90,8 @@ class Graph:
         if self._fold(node, opset, inferred) or self._without_elements(inferred, node):
             return
         for name, kind in inferred.items():
-            self.types.setdefault(name, kind)
+            if self.shape(name) is None:  # what control flow gives is only known once it is written out
+                self.types[name] = kind
         if not self._rewrite(self, node):
             self.nodes.append(node)
 
