@@ -21,14 +21,14 @@ import click
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tvm_stm32.boards import load_board  # noqa: E402
-from tvm_stm32.compiler import LEVELS, CompileOptions, compile_model  # noqa: E402
-from tvm_stm32.emit import emit  # noqa: E402
-from tvm_stm32.errors import Error  # noqa: E402
-from tvm_stm32.project.firmware import build_image  # noqa: E402
-from tvm_stm32.project.image import image_sizes  # noqa: E402
-from tvm_stm32.project.inference import run_samples  # noqa: E402
-from tvm_stm32.project.samples import generated  # noqa: E402
+from tvm_stm32.boards import load_board
+from tvm_stm32.compiler import LEVELS, CompileOptions, compile_model
+from tvm_stm32.emit import emit
+from tvm_stm32.errors import Error
+from tvm_stm32.project.firmware import build_image
+from tvm_stm32.project.image import image_sizes
+from tvm_stm32.project.inference import run_samples
+from tvm_stm32.project.samples import generated
 
 MODELS = {
     "ad": "ad01_int8.tflite",

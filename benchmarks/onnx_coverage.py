@@ -27,8 +27,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 
-from onnx_cases import NodeTest, difference, node_tests  # noqa: E402
-from onnx_report import Outcome, document  # noqa: E402
+from onnx_cases import NodeTest, difference, node_tests
+from onnx_report import Outcome, document
 
 _CHUNK = 24
 _PATIENCE_S = 60.0
@@ -41,7 +41,8 @@ def _work(pipe: Connection, tests: Sequence[NodeTest], folder: Path) -> None:
     """Body of a worker: chunks of positions come in; ("at", position), ("is", position, reason), ("done",) go out."""
     from onnx_batch import Batch, BuildError, generate
 
-    sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
+    # Stays open as long as the worker lives: TVM and the C compiler would fill the terminal.
+    sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
     os.dup2(sys.stderr.fileno(), 2)
     while True:
         chunk = pipe.recv()

@@ -21,10 +21,10 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "frontends"), str(ROOT / "benchmarks")]
 
-from tvm_stm32.compiler import CompileOptions, compile_loaded, compile_model  # noqa: E402
-from tvm_stm32.errors import ModelError  # noqa: E402
-from tvm_stm32.library import Library  # noqa: E402
-from tvm_stm32.target import Target  # noqa: E402
+from tvm_stm32.compiler import CompileOptions, compile_loaded, compile_model
+from tvm_stm32.errors import ModelError
+from tvm_stm32.library import Library
+from tvm_stm32.target import Target
 
 CPU = "cortex-m4"
 # Operators that leave no code of their own.

@@ -21,16 +21,16 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tvm_stm32.boards import HOST  # noqa: E402
-from tvm_stm32.compiler import CompileOptions, compile_model  # noqa: E402
-from tvm_stm32.emit import emit  # noqa: E402
-from tvm_stm32.errors import Error  # noqa: E402
-from tvm_stm32.library import Library  # noqa: E402
-from tvm_stm32.project.firmware import build_image  # noqa: E402
-from tvm_stm32.project.inference import run_samples  # noqa: E402
-from tvm_stm32.project.samples import generated, unpack  # noqa: E402
-from tvm_stm32.quiet import quiet  # noqa: E402
-from tvm_stm32.target import Target  # noqa: E402
+from tvm_stm32.boards import HOST
+from tvm_stm32.compiler import CompileOptions, compile_model
+from tvm_stm32.emit import emit
+from tvm_stm32.errors import Error
+from tvm_stm32.library import Library
+from tvm_stm32.project.firmware import build_image
+from tvm_stm32.project.inference import run_samples
+from tvm_stm32.project.samples import generated, unpack
+from tvm_stm32.quiet import quiet
+from tvm_stm32.target import Target
 
 RUNS = 8
 

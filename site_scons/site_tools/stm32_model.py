@@ -55,10 +55,10 @@ PACKAGE = _package_dir()
 # SCons takes this away again when the tool is loaded; by then the package is known by its folder.
 sys.path.insert(0, os.path.dirname(PACKAGE))
 
-from tvm_stm32.cnames import network_name  # noqa: E402
-from tvm_stm32.errors import Error  # noqa: E402
-from tvm_stm32.resources import resource_dir  # noqa: E402
-from tvm_stm32.target import Target  # noqa: E402
+from tvm_stm32.cnames import network_name
+from tvm_stm32.errors import Error
+from tvm_stm32.resources import resource_dir
+from tvm_stm32.target import Target
 
 SUFFIXES = (".c", ".h", "_data.c", "_data.h", "_report.json", "_report.txt")
 # Folders of the package that do not decide what is generated.
