@@ -61,6 +61,10 @@ def test_shapes_of_unknown_inputs_and_other_ranks(tmp_path):
         compile_model(path, CompileOptions(HOST, input_shapes={"z": (1, 2)}))
     with pytest.raises(ModelError, match="2 dimensions, not 3"):
         compile_model(path, CompileOptions(HOST, input_shapes={"x:0": (1, 2, 3)}))
+    with pytest.raises(ModelError, match="cannot have shape"):
+        compile_model(path, CompileOptions(HOST, input_shapes={"x:0": (2, 3)}))
+    with pytest.raises(Error, match="twice for one input"):
+        inspect_model(Choice(path, input_shapes=("x:0:1,2", "x:0:1,3")))
 
 
 @pytest.mark.parametrize("kind", ["int8", "float"])

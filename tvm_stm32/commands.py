@@ -52,6 +52,8 @@ def _compile(choice: Choice) -> tuple[Library, Board | None]:
 
     with quiet():
         shapes = dict(_input_shape(text) for text in choice.input_shapes)
+        if len(shapes) != len(choice.input_shapes):
+            raise Error("--input-shape is there twice for one input", hint="give each input one shape")
         options = CompileOptions(target, choice.level, choice.name, choice.input_layout, shapes)
         library = compile_model(choice.file, options, choice.params)
     if chosen is not None:
@@ -67,7 +69,10 @@ def _input_shape(text: str) -> tuple[str, tuple[int, ...]]:
     except ValueError:
         shape = ()
     if not name or not shape or min(shape) < 1:
-        raise Error(f"--input-shape '{text}' is no NAME:EXTENT,EXTENT,...", hint="for example input:1,49,10,1")
+        raise Error(
+            f"--input-shape '{text}' is no NAME:EXTENT,EXTENT,...",
+            hint="for example input:1,49,10,1; extents start at 1",
+        )
     return name, shape
 
 

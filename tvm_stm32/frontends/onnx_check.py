@@ -85,6 +85,13 @@ def fix_shapes(file: str, inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping
         kind = by_name[name].type.tensor_type
         if kind.HasField("shape") and len(kind.shape.dim) != len(shape):
             raise ModelError(f"{file}: input {quoted(name)} has {len(kind.shape.dim)} dimensions, not {len(shape)}")
+        declared = [dim.dim_value if dim.dim_value > 0 else None for dim in kind.shape.dim]
+        if any(own not in (None, extent) for own, extent in zip(declared, shape, strict=False)):
+            raise ModelError(
+                f"{file}: input {quoted(name)} cannot have shape {list(shape)}",
+                why=f"the model declares [{', '.join('?' if own is None else str(own) for own in declared)}]",
+                hint="--input-shape gives the dimensions that the model leaves open",
+            )
         del kind.shape.dim[:]
         for extent in shape:
             kind.shape.dim.add().dim_value = extent
