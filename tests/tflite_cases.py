@@ -365,6 +365,20 @@ def binary(code: int, name: str, dtype: str = "int8", out: str = "", same: bool 
     return case
 
 
+def division(b: Battery) -> None:
+    """Scales for which tflite-micro shifts by less than 32 bits, and no divisor of 0."""
+    shape, zero = (2, 3, 5, 4), int(b.random.integers(-128, 128))
+    x = b.input(shape, scale=b.scale(0.1, 0.2))
+
+    def divisors() -> np.ndarray:
+        codes = b.codes((1, 1, 1, 4))
+        return np.where(codes == zero, np.int8(zero + 1 if zero < 127 else 0), codes).astype(np.int8)
+
+    z = b.input((1, 1, 1, 4), feed=divisors, scale=b.scale(0.1, 0.2), zero_point=zero)
+    fused = options("Div", FusedActivationFunction=int(b.pick(*ACTIVATIONS)))
+    b.operator(Op.DIV, [x, z], [b.output(shape, scale=b.scale(0.002, 0.01))], fused)
+
+
 def add_n(b: Battery) -> None:
     x = b.input((2, 3, 5))
     others = [b.input((2, 3, 5), **quantization(b, x)) for _ in range(2)]
@@ -693,6 +707,7 @@ GROUPS: dict[str, dict[str, Callable[[Battery], None]]] = {
         "greater_equal": binary(Op.GREATER_EQUAL, "GreaterEqual", out="bool"),
         "less": binary(Op.LESS, "Less", out="bool"),
         "less_equal": binary(Op.LESS_EQUAL, "LessEqual", out="bool"),
+        "div": division,
         "add_n": add_n,
         "resize_bilinear": resize_bilinear,
     },

@@ -120,6 +120,30 @@ AI_INLINE int32_t ai_fixed_multiply(int32_t a, int32_t b)
     return (int32_t)(((int64_t)a * b + ((int64_t)1 << 30)) >> 31);
 }
 
+/* Redundant sign bits of x: how far it may be shifted to the left; 31 of 0. */
+AI_INLINE int32_t ai_headroom(int32_t x)
+{
+    uint32_t magnitude = (x < 0) ? ~(uint32_t)x : (uint32_t)x;
+    int32_t bits = 31;
+
+    while (magnitude != 0U) {
+        magnitude >>= 1;
+        bits--;
+    }
+    return bits;
+}
+
+/* numerator / d * multiplier, rounded as TFLM does; `inverse` and `exponent` stand for 1 / d and the scales. */
+AI_INLINE int32_t ai_quotient(int32_t numerator, int32_t inverse, int32_t multiplier, int32_t exponent)
+{
+    const int32_t headroom = ai_headroom(numerator);
+    const int32_t shifted = (int32_t)((uint32_t)numerator << headroom);
+    const int32_t product = ai_fixed_multiply(ai_fixed_multiply(shifted, inverse), multiplier);
+    const int32_t right = exponent + headroom;
+
+    return (right > 31) ? 0 : ai_rounding_divide_by_pot(product, right);
+}
+
 /* x * 2^n, saturating */
 AI_INLINE int32_t ai_shift_saturating(int32_t x, int32_t n)
 {
@@ -292,6 +316,58 @@ AI_INLINE void ai_gemm_1px(const int16_t *tile, int32_t depth, const int8_t *wei
     }
 }
 
+/* Nearest integer, halves away from zero, of a value of at most 2^20; what is no number counts as the least. */
+AI_INLINE int32_t ai_round(float value)
+{
+    const float low = (value > -1048576.0f) ? value : -1048576.0f;
+    const float bounded = (low < 1048576.0f) ? low : 1048576.0f;
+    const int32_t whole = (int32_t)bounded;
+    const float rest = bounded - (float)whole;
+
+    return whole + ((rest >= 0.5f) ? 1 : 0) - ((rest <= -0.5f) ? 1 : 0);
+}
+
+/*
+ * Floats to int8 codes with a scale found from their own range, as LiteRT's hybrid kernels do; the codes come with
+ * the zero point removed. Symmetric codes are -127..127, others -128..127. Returns the scale.
+ */
+AI_INLINE float ai_quantize_by_range(const float *input, int32_t count, int32_t symmetric, int16_t *codes)
+{
+    float low = 0.0f;
+    float high = 0.0f;
+    float scale;
+    float inverse;
+    int32_t zero_point = 0;
+    int32_t i;
+
+    for (i = 0; i < count; i++) {
+        low = (input[i] < low) ? input[i] : low;
+        high = (input[i] > high) ? input[i] : high;
+    }
+    if (!(high - low > 0.0f)) {
+        ai_zero(codes, count);
+        return 1.0f;
+    }
+    if (symmetric != 0) {
+        high = (high > -low) ? high : -low;
+        scale = high / 127.0f;
+        inverse = 127.0f / high;
+    } else {
+        scale = (high - low) / 255.0f;
+        inverse = 1.0f / scale;
+        /* From the end of the range that rounds less. */
+        low = low / scale;
+        high = high / scale;
+        zero_point = ai_round((128.0f - low < 127.0f + high) ? -128.0f - low : 127.0f - high);
+        zero_point = ai_clamp(zero_point, -128, 127);
+    }
+    for (i = 0; i < count; i++) {
+        const int32_t code = ai_round((float)zero_point + input[i] * inverse);
+        codes[i] = (int16_t)(ai_clamp(code, (symmetric != 0) ? -127 : -128, 127) - zero_point);
+    }
+    return scale;
+}
+
 /* First kernel tap at or after the start of an axis, for a window that starts at `start`. */
 AI_INLINE int32_t ai_taps_before(int32_t start, int32_t dilation, int32_t taps)
 {
@@ -310,6 +386,12 @@ AI_INLINE int32_t ai_taps_inside(int32_t start, int32_t dilation, int32_t taps, 
 AI_INLINE int32_t ai_average_rounded(int32_t sum, int32_t count)
 {
     return (sum > 0) ? (sum + count / 2) / count : (sum - count / 2) / count;
+}
+
+/* Average of int8 codes rounded half up, as kernels on uint8 codes do. */
+AI_INLINE int32_t ai_average_upward(int32_t sum, int32_t count)
+{
+    return (sum + 128 * count + count / 2) / count - 128;
 }
 
 /* Reciprocal of 1 + a for a in [0, 1), both Q0: gemmlowp's one_over_one_plus_x_for_x_in_0_1. */

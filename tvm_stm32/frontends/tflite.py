@@ -17,6 +17,7 @@ from .limits import check_dtype, check_module, check_shape
 from .reasons import reason
 from .tflite_check import DTYPES, NamedModel, NamedSubGraph, corrupt, indices, open_model
 from .tflite_converter import Converter
+from .tflite_unsigned import has_unsigned_codes, signed_codes, with_unsigned_border
 from .tflite_variables import with_states
 
 
@@ -27,14 +28,22 @@ def load(path: Path) -> Model:
     subgraph = graph.Subgraphs(0)
     inputs = [_tensor_info(path, subgraph, index) for index in indices(subgraph.InputsAsNumpy())]
     outputs = [_tensor_info(path, subgraph, index) for index in indices(subgraph.OutputsAsNumpy())]
+    unsigned = has_unsigned_codes(graph)
+    if unsigned:
+        graph = open_model(path.name, signed_codes(path.name, data, graph))
+        graph.unsigned = True
+        subgraph = graph.Subgraphs(0)
     module, converter = _import(path, graph)
+    if unsigned:
+        module = with_unsigned_border(module, inputs, outputs)
     check_module(path.name, module, outputs)
     module, states = with_states(module, converter.variables)
     numerics: Numerics = "tflm" if _is_quantized(graph, subgraph) else "float"
     model = Model(module, inputs, outputs, numerics, provenance(path, data, "tflite"), states=states)
     if converter.as_floats:
         model.notes.append(
-            "dynamic-range quantization: the int8 weights of operators on floats are floats here, and take their room"
+            "dynamic-range quantization: int8 weights of operators without a hybrid kernel are floats here, and take "
+            "their room"
         )
     return model
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from tvm import relax
 
-from ..graph import dialect, fixed_point
-from ..numerics import quantize_multiplier
+from ..graph import dialect, fixed_point, operators
+from ..numerics import quantize_multiplier, tables
 from .tflite_site import Operand, Rule, Site
 
 op = relax.op
@@ -80,6 +80,28 @@ def _product(site: Site) -> relax.Expr:
     )
 
 
+# Fewest places a quotient of codes moves to the right, whatever the divisor: the headroom of 9 bits.
+_LEAST_HEADROOM = 23
+
+
+def _quotient(site: Site) -> relax.Expr:
+    """Reciprocals of all 256 divisors are known now; the divisor 0, which TFLM leaves undefined, counts as 1."""
+    left, right = _sides(site)
+    multiplier, shift = quantize_multiplier(left.scale / (right.scale * site.output.scale))
+    if shift > _LEAST_HEADROOM:
+        raise site.refused(f"its output scale {site.output.scale:g} is too small for quotients of its inputs")
+    inverses, exponents = tables.reciprocals(right.zero_point)
+    return dialect.call(
+        "q.div",
+        [left.codes, right.codes, operators.const(inverses, "int32"), operators.const(exponents, "int8")],
+        site.output.shape,
+        site.output.dtype,
+        multiplier=multiplier,
+        shift=shift,
+        **_common(site, left, right, site.options("Div").FusedActivationFunction()),
+    )
+
+
 def _scaled(site: Site, operand: Operand, bits: int, real: float) -> relax.Expr:
     """An operand's codes, ``bits`` to the left, times ``real``."""
     steps = site.math.offset(operand.codes, operand.zero_point)
@@ -140,6 +162,11 @@ RULES = {
     "ADD": Rule(_additive, _BOTH),
     "SUB": Rule(_additive, _BOTH),
     "MUL": Rule(_product, _BOTH),
+    "DIV": Rule(
+        _quotient,
+        {"int8": "kernel"},
+        remark="quotients that tflite-micro shifts by more than 31 bits, which C++ leaves undefined, are 0",
+    ),
     "SQUARED_DIFFERENCE": Rule(_squared_difference, {"int8": "TIR", "int16": "TIR"}),
     "MAXIMUM": Rule(_extremum(op.maximum), {"int8": "TIR", "int16": "TIR"}),
     "MINIMUM": Rule(_extremum(op.minimum), {"int8": "TIR", "int16": "TIR"}),

@@ -60,9 +60,9 @@ class NamedSubGraph(tflite.SubGraph):  # type: ignore[misc]
 
 
 class NamedModel(tflite.Model):  # type: ignore[misc]
-    """A model of :class:`NamedSubGraph`."""
+    """A model of :class:`NamedSubGraph`; ``unsigned``: it was written with uint8 codes."""
 
-    __slots__ = ("names",)
+    __slots__ = ("names", "unsigned")
 
     def Subgraphs(self, j: int) -> NamedSubGraph:  # noqa: N802
         plain = super().Subgraphs(j)
@@ -84,6 +84,7 @@ def open_model(file: str, data: bytes) -> NamedModel:
         plain = tflite.Model.GetRootAsModel(data, 0)
         model = NamedModel()
         model.Init(data, plain._tab.Pos)
+        model.unsigned = False
         if not 1 <= plain.SubgraphsLength() <= len(data) // 4:
             raise corrupt(file, "it has no subgraph")
         model.names = [_names(file, plain.Subgraphs(i), len(data)) for i in range(plain.SubgraphsLength())]

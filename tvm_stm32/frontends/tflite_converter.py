@@ -19,6 +19,7 @@ from .reasons import reason
 from .tflite_check import DTYPES, indices
 from .tflite_control import ControlFlow
 from .tflite_folding import dequantized, folded
+from .tflite_hybrid import HYBRID, is_hybrid
 from .tflite_rules import RULES
 from .tflite_site import Operand, Rule, Site
 from .tflite_variables import VariableConverter
@@ -93,7 +94,12 @@ class Converter(ControlFlow, VariableConverter, importer.OperatorConverter):  # 
                         "quantized",
                         hint="quantize the model again",
                     )
-            exact = code in _CODES_UNSEEN or self._rule(code, inputs, outputs) is not None or self._is_constant(inputs)
+            exact = (
+                code in _CODES_UNSEEN
+                or self._rule(code, inputs, outputs) is not None
+                or is_hybrid(code, [self._operand(tensor) for tensor in inputs])
+                or self._is_constant(inputs)
+            )
             if any(quantized) and not exact and code not in self._SUPPORTED_QUANTIZED_OPS and code in self.convert_map:
                 raise UnsupportedOperatorError(
                     f"{where} is not supported on quantized tensors",
@@ -112,6 +118,8 @@ class Converter(ControlFlow, VariableConverter, importer.OperatorConverter):  # 
         if not computed or any(tensor.qnn_params is not None for tensor in (*computed, *outputs)):
             return
         if not any(tensor.tensor.Type() == tflite.TensorType.FLOAT32 for tensor in (*computed, *outputs)):
+            return
+        if is_hybrid(_operator_name(self.model, op), [self._operand(tensor) for tensor in tensors]):
             return
         for tensor in tensors:
             if tensor.tensor_idx < 0 or tensor.qnn_params is None or tensor.tensor_idx in self.as_floats:
@@ -184,6 +192,8 @@ class Converter(ControlFlow, VariableConverter, importer.OperatorConverter):  # 
         rule = self._rule(code, inputs, outputs)
         if rule is not None:
             return self._checked(site, rule.convert(site))
+        if is_hybrid(code, site.inputs):
+            return self._checked(site, HYBRID[code](site))
         convert = self.convert_map[code]
         try:
             return convert(op=op)
@@ -231,6 +241,7 @@ class Converter(ControlFlow, VariableConverter, importer.OperatorConverter):  # 
             self.bb,
             op.BuiltinOptions(),
             self.variables,
+            self.model.unsigned,
         )
 
     def _operand(self, tensor: Any) -> Operand | None:

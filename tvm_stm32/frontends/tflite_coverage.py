@@ -8,7 +8,7 @@ from .tflite_converter import CODES_PASS, Converter
 from .tflite_folding import FOLDED
 from .tflite_rules import RULES
 
-_CODES = ("int8", "int16", "uint8")
+_CODES = ("int8", "int16")
 # tflite-micro has no kernel for these; LiteRT's reference kernels are followed.
 _BY_LITERT = {"TILE", "REVERSE_V2", "SELECT"}
 

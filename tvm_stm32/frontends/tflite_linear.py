@@ -74,6 +74,7 @@ def window_padding(
 
 
 def convolution(
+    site: Site,
     data: Operand,
     codes: relax.Expr,
     weight: np.ndarray,
@@ -84,7 +85,10 @@ def convolution(
     dilation: Sequence[int],
     groups: int,
 ) -> relax.Expr:
-    """A convolution of ``codes`` (NHWC, quantized as ``data``) with ``weight`` OHWI."""
+    """A convolution of ``codes`` (NHWC, quantized as ``data``) with ``weight`` OHWI, its zero point removed."""
+    if weight.min(initial=0) < -128 or weight.max(initial=0) > 127:
+        return _nine_bits(site, data, codes, weight, parameters, strides, padding, dilation, groups)
+    weight = weight.astype(np.int8)
     call = operators.conv2d(
         codes,
         weight,
@@ -121,6 +125,41 @@ def _conv2d(site: Site) -> relax.Expr:
     return _windowed(site, options, data, weight, values, groups)
 
 
+def _without_zero_point(weight: Operand, values: np.ndarray) -> np.ndarray:
+    """Constant weights as steps; those of legacy uint8 models have a zero point, and may need 9 bits."""
+    return values.astype(np.int16) - weight.zero_point if weight.scales.size == 1 else values
+
+
+def _nine_bits(
+    site: Site,
+    data: Operand,
+    codes: relax.Expr,
+    weight: np.ndarray,
+    parameters: Parameters,
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> relax.Expr:
+    """A convolution in plain operators."""
+    steps = site.math.offset(codes, data.zero_point, "int16")
+    padded = list(zip((0, *padding[:2], 0), (0, *padding[2:], 0), strict=True))
+    if any(padding):
+        steps = site.emit(op.nn.pad(steps, [width for pair in padded for width in pair], "constant", 0.0))
+    sums = op.nn.conv2d(
+        steps,
+        relax.const(np.ascontiguousarray(weight.astype(np.int16))),
+        strides=list(strides),
+        dilation=list(dilation),
+        groups=groups,
+        data_layout="NHWC",
+        kernel_layout="OHWI",
+        out_dtype="int32",
+    )
+    total = site.emit(op.add(site.emit(sums), fixed_point.const(parameters.bias, "int32")))
+    return _requantized(site, total, parameters)
+
+
 def _depthwise(site: Site) -> relax.Expr:
     options, data, weight = site.options("DepthwiseConv2D"), site.data(0), site.data(1)
     values = site.constant(1).transpose(3, 1, 2, 0)
@@ -130,23 +169,24 @@ def _depthwise(site: Site) -> relax.Expr:
 def _windowed(
     site: Site, options: tflite.Conv2DOptions, data: Operand, weight: Operand, values: np.ndarray, groups: int
 ) -> relax.Expr:
-    if values.dtype != np.int8:
+    if values.dtype != np.int8 or (data.dtype == "int16" and weight.zero_points.any()):
         raise site.refused(f"its weights have type {values.dtype}", "quantize the model again: weights are int8")
     parameters = _parameters(site, data, weight, site.optional(2), values.shape[0], options.FusedActivationFunction())
+    values = _without_zero_point(weight, values)
     strides = [options.StrideH(), options.StrideW()]
     dilation = [max(1, options.DilationHFactor()), max(1, options.DilationWFactor())]
     padding = window_padding(
         options.Padding(), data.shape[1:3], site.output.shape[1:3], values.shape[1:3], strides, dilation
     )
     return convolution(
-        data, data.codes, values, parameters, strides=strides, padding=padding, dilation=dilation, groups=groups
+        site, data, data.codes, values, parameters, strides=strides, padding=padding, dilation=dilation, groups=groups
     )
 
 
 def _transpose_conv(site: Site) -> relax.Expr:
     """One ordinary convolution for each phase of the stride, interleaved: no multiplication with stuffed zeros."""
     options, data, weight = site.options("TransposeConv"), site.data(2), site.data(1)
-    values, out = site.constant(1), site.output
+    values, out = _without_zero_point(weight, site.constant(1)), site.output
     parameters = _parameters(site, data, weight, site.optional(3), values.shape[0], options.FusedActivationFunction())
     strides, kernel = [options.StrideH(), options.StrideW()], values.shape[1:3]
     # The transposed convolution of the output's size: padding is that of the forward one.
@@ -164,11 +204,19 @@ def _transpose_conv(site: Site) -> relax.Expr:
         for phase_x in range(strides[1]):
             taps = values[:, phase_y :: strides[0], phase_x :: strides[1]][:, ::-1, ::-1]
             if not taps.size:
-                taps = np.zeros((values.shape[0], 1, 1, values.shape[3]), np.int8)
+                taps = np.zeros((values.shape[0], 1, 1, values.shape[3]), values.dtype)
             before = [taps.shape[1] - 1, taps.shape[2] - 1]
             after = [limit - extent for limit, extent in zip(steps, shape_of(codes)[1:3], strict=True)]
             phase = convolution(
-                data, codes, taps, parameters, strides=[1, 1], padding=[*before, *after], dilation=[1, 1], groups=1
+                site,
+                data,
+                codes,
+                taps,
+                parameters,
+                strides=[1, 1],
+                padding=[*before, *after],
+                dilation=[1, 1],
+                groups=1,
             )
             phases.append(site.emit(phase))
         rows.append(_interleaved(site, phases, 2))
@@ -199,7 +247,7 @@ def _fully_connected(site: Site) -> relax.Expr:
         batch = int(np.prod(shape_of(rows))) // depth
         pixels = site.emit(op.reshape(rows, [batch, 1, 1, depth]))
         call = convolution(
-            data, pixels, shifted.astype(np.int8).reshape(units, 1, 1, depth), parameters,
+            site, data, pixels, shifted.astype(np.int8).reshape(units, 1, 1, depth), parameters,
             strides=[1, 1], padding=[0, 0, 0, 0], dilation=[1, 1], groups=1,
         )  # fmt: skip
         return site.shaped(call)
@@ -219,14 +267,20 @@ def _fully_connected(site: Site) -> relax.Expr:
 
 def _matrix_product(site: Site, rows: relax.Expr, columns: relax.Expr, parameters: Parameters) -> relax.Expr:
     """Rows times columns in plain operators: weights with a zero point, or computed while the model runs."""
-    data, requantization = site.data(0), parameters.requantization
+    data = site.data(0)
     wide = data.dtype == "int16"
     accumulator = parameters.bias.dtype.name
     narrow = "int32" if wide else "int16"
     left = site.math.offset(rows, data.zero_point, narrow)
     product = op.matmul(left, site.math.cast(site.emit(columns), narrow), out_dtype=accumulator)
     total = site.emit(op.add(site.emit(product), fixed_point.const(parameters.bias, accumulator)))
-    scale = site.math.multiply_wide if accumulator == "int64" else site.math.multiply
+    return _requantized(site, total, parameters)
+
+
+def _requantized(site: Site, total: relax.Expr, parameters: Parameters) -> relax.Expr:
+    """Sums as codes of the output."""
+    requantization = parameters.requantization
+    scale = site.math.multiply_wide if parameters.bias.dtype == np.int64 else site.math.multiply
     scaled = scale(total, requantization.multiplier, requantization.shift)
     limits = requantization.clamp_min, requantization.clamp_max
     return site.math.finish(scaled, requantization.zero_point, *limits, site.output.dtype)

@@ -76,7 +76,7 @@ class _Defaults:
 
 @dataclass(frozen=True)
 class Site:
-    """An operator of the file."""
+    """An operator of the file; ``unsigned``: of a legacy model, whose uint8 codes are read as int8."""
 
     code: str
     where: str
@@ -85,6 +85,7 @@ class Site:
     builder: relax.BlockBuilder
     table: Any
     variables: Variables
+    unsigned: bool = False
 
     def state(self, position: int, initial: float) -> relax.Expr:
         """The variable tensor ``position`` as a state of the model; kernels move it on in place."""

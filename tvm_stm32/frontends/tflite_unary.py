@@ -18,7 +18,7 @@ def table(site: Site, entries: np.ndarray, label: str) -> relax.Expr:
     """A look-up of input 0; a table that only clamps becomes a clamp, which may join the operator before."""
     data = site.data(0)
     low, high = int(entries.min()), int(entries.max())
-    if np.array_equal(entries, np.clip(tables.CODES, low, high)):
+    if low < high and np.array_equal(entries, np.clip(tables.CODES, low, high)):
         return relax.op.clip(data.codes, low, high)
     return operators.table(data.codes, entries, label)
 

@@ -30,7 +30,7 @@ def _pool(site: Site) -> relax.Expr:
         padding=window_padding(options.Padding(), data.shape[1:3], out.shape[1:3], pool, strides, [1, 1]),
         clamp_min=low,
         clamp_max=max(low, high),
-        **({"mode": "tflm"} if average else {}),
+        **({"mode": "upward" if site.unsigned else "tflm"} if average else {}),
     )
 
 

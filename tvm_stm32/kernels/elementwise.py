@@ -67,7 +67,7 @@ def _index(loops: list[Loop], attribute: str) -> str:
 
 
 def lower_binary(ctx: KernelContext, call: relax.Call, node: str, operands: list[str], output: str) -> None:
-    """``q.add``, ``q.sub``, ``q.mul`` with broadcasting. A constant operand is an empty name in ``operands``."""
+    """``q.add``, ``q.sub``, ``q.mul``, ``q.div`` with broadcasting. A constant has an empty name in ``operands``."""
     attrs = dialect.attributes(call)
     dtype = dtype_of(call)
     operator = dialect.name_of(call).removeprefix("q.")
@@ -91,7 +91,7 @@ def lower_binary(ctx: KernelContext, call: relax.Call, node: str, operands: list
             codes = constant(expr)
             assert codes is not None
             arguments.append(
-                constant_argument(ctx.constant(f"{operator}_{len(ctx.library.calls)}_operand", codes), dtype)
+                constant_argument(ctx.constant(f"{operator}_{len(ctx.library.calls)}_operand", codes), dtype_of(expr))
             )
     inputs = tuple(name for name in operands if name)
     same = [n for n, e in zip(operands, call.args, strict=True) if n and shape_of(e) == shape_of(call)]

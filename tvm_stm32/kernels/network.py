@@ -23,7 +23,7 @@ from .dense import lower_dense
 from .recurrent import lower_recurrent
 from .rows import lower_quantize, lower_rows
 from .tir import lower_prim_func
-from .wide import lower_conv2d16
+from .wide import lower_conv2d16, lower_hybrid
 
 _SINGLE_INPUT = {
     "q.conv2d": lower_conv2d,
@@ -33,6 +33,7 @@ _SINGLE_INPUT = {
     "q.softmax": elementwise.lower_softmax,
     "q.table": elementwise.lower_table,
     "q.conv2d16": lower_conv2d16,
+    "q.hybrid": lower_hybrid,
     "q.quantize": lower_quantize,
     "q.sigmoid16": lower_rows,
     "q.softmax8to16": lower_rows,
@@ -40,7 +41,7 @@ _SINGLE_INPUT = {
     "q.log_softmax": lower_rows,
     "q.l2_normalize": lower_rows,
 }
-_BINARY = {"q.add", "q.sub", "q.mul"}
+_BINARY = {"q.add", "q.sub", "q.mul", "q.div"}
 # Operators by how many of their arguments are tensors: data, then states.
 _RECURRENT = {"q.svdf": 2, "q.lstm": 3}
 _RESHAPES = {"relax.reshape", "relax.squeeze", "relax.expand_dims", "relax.flatten"}

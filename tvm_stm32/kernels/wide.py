@@ -1,4 +1,4 @@
-"""Convolutions on int16 activations: plain loops, for models that need the precision more than the speed."""
+"""Convolutions on int16 activations and on floats with int8 weights: plain loops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..graph import dialect
 from ..graph.ssa import constant, dtype_of
 from ..library import Call
 from ..numerics import reduce_multiplier
-from .context import KernelContext, constant_argument, tensor_argument
+from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
 from .window import detail_text, geometry_of
 
 # Products of int16 and int8 whose sum an int32 holds.
@@ -57,3 +57,54 @@ def lower_conv2d16(ctx: KernelContext, call: relax.Call, node: str, data: str, o
             detail=detail_text(geometry, weight, groups, "int16"),
         )
     )
+
+
+def lower_hybrid(ctx: KernelContext, call: relax.Call, node: str, data: str, output: str) -> None:
+    """``q.hybrid``(data float32, weight OHWI int8, scales, bias): dynamic-range quantization."""
+    attrs = dialect.attributes(call)
+    weight, scales, bias = (constant(argument) for argument in call.args[1:])
+    assert weight is not None and scales is not None and bias is not None
+    geometry, groups = geometry_of(call, weight), int(attrs["groups"])
+    group_in = weight.shape[3]
+    source = ctx.render(
+        "hybrid.c.j2",
+        **geometry,
+        channels_out=weight.shape[0],
+        groups=groups,
+        group_in=group_in,
+        group_out=weight.shape[0] // groups,
+        symmetric=attrs["symmetric"],
+        low=_bound(attrs["low"]),
+        high=_bound(attrs["high"]),
+    )
+    workspace = 2 * geometry["height"] * geometry["width"] * geometry["channels_in"]
+    shape = f"{weight.shape[1]}x{weight.shape[2]}_{group_in}_{weight.shape[0]}"
+    kernel = ctx.kernel(f"hybrid_{shape}", source, headers=("ai_kernels.h",), uses_float=True, workspace=workspace)
+    stem = f"hybrid_{len(ctx.library.calls)}"
+    constants = {"weights": weight, "scales": scales, "bias": bias}
+    arguments = [constant_argument(ctx.constant(f"{stem}_{k}", v), v.dtype.name) for k, v in constants.items()]
+    ctx.library.float_operators.append(f"results of the int8 sums at '{node}'")
+    ctx.add_call(
+        Call(
+            "conv2d"
+            if weight.shape[1] * weight.shape[2] > 1 or geometry["height"] * geometry["width"] > 1
+            else "dense",
+            node,
+            kernel.name,
+            (
+                tensor_argument(data, "float32"),
+                *arguments,
+                tensor_argument(output, "float32"),
+                workspace_argument("int16_t"),
+            ),
+            (data,),
+            (output,),
+            macs=geometry["batch"] * geometry["out_h"] * geometry["out_w"] * int(np.prod(weight.shape)),
+            workspace=workspace,
+            detail=detail_text(geometry, weight, groups, "int8 weights, floats rounded to int8"),
+        )
+    )
+
+
+def _bound(value: float) -> str:
+    return f"{value!r}f" if np.isfinite(value) else ""

@@ -89,6 +89,12 @@ def _one_over_one_plus(a: int) -> int:
     return rescale(_newton(a), 1, 0)
 
 
+def reciprocal(x: int) -> tuple[int, int]:
+    """``(multiplier, right shift)`` of 1 / x for ``x`` > 0, as TFLM's GetReciprocal of 31 integer bits."""
+    headroom = 32 - x.bit_length()
+    return _one_over_one_plus(wrap32((x << headroom) - (1 << 31))), 31 - headroom
+
+
 def _half_sum(a: int, b: int) -> int:
     total = a + b
     nudged = total + (1 if total >= 0 else -1)

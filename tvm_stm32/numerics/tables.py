@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import ModelError
 from .fixed_point import INT8_MAX, INT8_MIN, multiply_tflm, quantize_activation, quantize_multiplier, round_half_away
-from .gemmlowp import divide_by_pot, inverse_sqrt, logistic, tanh
+from .gemmlowp import divide_by_pot, inverse_sqrt, logistic, reciprocal, tanh
 
 CODES = np.arange(INT8_MIN, INT8_MAX + 1, dtype=np.int64)
 """The 256 codes in the order of a table's entries."""
@@ -40,6 +40,12 @@ def logistic_table(scale: float, zero_point: int) -> np.ndarray:
 def tanh_table(scale: float, zero_point: int) -> np.ndarray:
     """Hyperbolic tangent; the result always has scale 1/128 and zero point 0."""
     return _by_radius(scale, zero_point, lambda x: divide_by_pot(tanh(x, 4), 24))
+
+
+def reciprocals(zero_point: int) -> tuple[np.ndarray, np.ndarray]:
+    """Multiplier (int32) and right shift (int8) of 1 / |code - zero point|; of 1 where that is 0."""
+    pairs = [reciprocal(max(1, abs(difference))) for difference in (CODES - zero_point).tolist()]
+    return np.array([pair[0] for pair in pairs], np.int32), np.array([pair[1] for pair in pairs], np.int8)
 
 
 def _by_radius(scale: float, zero_point: int, function: object) -> np.ndarray:
