@@ -563,6 +563,24 @@ def tile(b: Battery) -> None:
     _same(b, Op.TILE, b.input((2, 3, 4)), (4, 3, 12), [b.fixed([2, 1, 3])])
 
 
+def gather_batches(b: Battery) -> None:
+    x = b.input((2, 3, 6, 5))
+    batch, axis = b.pick((1, 2), (1, 1), (2, 2))
+    shape = (2, 3, 6, 5)
+    picks = b.random.integers(0, shape[axis], (*shape[:batch], 4))
+    out = (*shape[:axis], 4, *shape[axis + 1 :])
+    if b.pick(0, 1):
+        indices = b.fixed(picks)
+    else:
+        indices = b.input(picks.shape, "int32", feed=lambda: b.random.integers(0, shape[axis], picks.shape, np.int32))
+    _same(b, Op.GATHER, x, out, [indices], options("Gather", Axis=axis, BatchDims=batch))
+
+
+def space_to_batch_padded(b: Battery) -> None:
+    x = b.input((1, 5, 4, 3))
+    _same(b, Op.SPACE_TO_BATCH_ND, x, (6, 2, 3, 3), [b.fixed([3, 2]), b.fixed([[0, 1], [2, 0]])])
+
+
 def reverse(b: Battery) -> None:
     _same(b, Op.REVERSE_V2, b.input((2, 3, 4)), (2, 3, 4), [b.fixed([1])])
 
@@ -769,5 +787,7 @@ GROUPS: dict[str, dict[str, Callable[[Battery], None]]] = {
 LITERT_ONLY: dict[str, Callable[[Battery], None]] = {
     "tile": tile,
     "reverse": reverse,
+    "gather_batches": gather_batches,
+    "space_to_batch_padded": space_to_batch_padded,
     "select": lambda b: select(b, Op.SELECT),
 }

@@ -460,7 +460,7 @@ AI_INLINE void ai_softmax_tflm(const int8_t *input, int32_t length, const int32_
     for (i = 0; i < length; i++) {
         const int32_t exponential = table[maximum - input[i]];
         const int32_t product = (int32_t)(((int64_t)scale * exponential + ((int64_t)1 << 30)) >> 31);
-        const int32_t code = ai_rounding_divide_by_pot(product, (12 - headroom) + 31 - 8) + INT8_MIN;
+        const int32_t code = ((headroom > 3) ? ai_rounding_divide_by_pot(product, 35 - headroom) : 0) + INT8_MIN;
         output[i] = (exponential == 0) ? (int8_t)INT8_MIN : (int8_t)ai_clamp(code, INT8_MIN, INT8_MAX);
     }
 }

@@ -49,6 +49,21 @@ ELEMENTWISE = [
     Case("add_broadcast_row", [_f(2, 3, 4), _f(4)], op.add, np.add),
     Case("add_broadcast_middle", [_f(2, 3, 4), _f(3, 1)], op.add, np.add),
     Case("subtract_broadcast_both", [_f(3, 1), _f(1, 4)], op.subtract, np.subtract),
+    *(
+        Case(
+            f"cast_{x.dtype}_to_{target}",
+            [x],
+            # What a wrong range would fold away.
+            lambda x, t=target, z=zero: op.greater_equal(op.astype(x, t), relax.const(z, t)),
+            lambda x, t=target, z=zero: x.astype(t) >= z,
+        )
+        for x, target, zero in (
+            (np.arange(256, dtype="uint8"), "int8", 0),
+            (np.arange(-128, 128).astype("int8"), "uint8", 128),
+            (np.arange(-128, 128).astype("int8"), "uint32", 128),
+            (np.arange(0, 65536, 255).astype("uint16"), "int8", 0),
+        )
+    ),
     Case("scalar_constant", [_f(3, 4)], lambda x: op.multiply(x, _c(0.1)), lambda x: x * np.float32(0.1)),
     Case(
         "exact_constant",

@@ -40,6 +40,10 @@ def load(path: Path) -> Model:
     module, states = with_states(module, converter.variables)
     numerics: Numerics = "tflm" if _is_quantized(graph, subgraph) else "float"
     model = Model(module, inputs, outputs, numerics, provenance(path, data, "tflite"), states=states)
+    tensors = (subgraph.Tensors(index) for index in range(subgraph.TensorsLength()))
+    model.tensors.update(
+        {tensor.unique_name: known for tensor in tensors if (known := _quantization(tensor)) is not None}
+    )
     if converter.as_floats:
         model.notes.append(
             "dynamic-range quantization: int8 weights of operators without a hybrid kernel are floats here, and take "

@@ -127,13 +127,38 @@ def _strided_slice(site: Site) -> relax.Expr:
 
 def _gather(site: Site) -> relax.Expr:
     options, data, indices = site.options("Gather"), site.data(0), site.data(1)
-    if options.BatchDims():
-        raise site.refused("it has batch dimensions")
-    axis = int(options.Axis()) % data.rank
+    axis, batch = int(options.Axis()) % data.rank, int(options.BatchDims())
+    if batch < 0 or batch > min(axis, indices.rank):
+        raise site.refused(f"it has {batch} batch dimensions, axis {axis} and indices of rank {indices.rank}")
     if indices.value is not None and not ((indices.value >= 0) & (indices.value < data.shape[axis])).all():
         raise site.refused(f"an index is outside dimension {axis}, which has {data.shape[axis]} elements")
     codes = data.codes if data.expr is None else site.emit(data.codes)
+    if batch:
+        return _batched_gather(site, codes, indices, axis, batch)
     return op.take(codes, indices.codes, axis, mode="fast" if indices.value is not None else "clip")
+
+
+def _batched_gather(site: Site, codes: relax.Expr, indices: Operand, axis: int, batch: int) -> relax.Expr:
+    """One look-up along a dimension that holds all batches: the indices of each are moved on to its own part."""
+    shape = shape_of(codes)
+    batches, extent = math.prod(shape[:batch]), shape[axis]
+    order = [*range(batch), axis, *(i for i in range(batch, len(shape)) if i != axis)]
+    moved = site.emit(op.permute_dims(codes, order)) if axis != batch else codes
+    rest = [shape[i] for i in order[batch + 1 :]]
+    flat = site.emit(op.reshape(moved, [batches * extent, *rest]))
+    inner = math.prod(indices.shape[batch:])
+    starts = np.arange(batches, dtype=np.int32)[:, None] * extent
+    if indices.value is not None:
+        places = relax.const((indices.value.reshape(batches, inner).astype(np.int32) + starts).ravel())
+    else:
+        own = op.clip(site.math.cast(op.reshape(indices.codes, [batches, inner]), "int32"), 0, extent - 1)
+        places = site.emit(op.reshape(site.emit(op.add(own, relax.const(starts))), [batches * inner]))
+    taken = site.emit(op.take(flat, places, 0, mode="fast"))
+    result = site.emit(op.reshape(taken, [*indices.shape, *rest]))
+    # Dimensions between the batches and the axis come before those of the indices.
+    between, rank = axis - batch, len(indices.shape)
+    back = [*range(batch), *range(rank, rank + between), *range(batch, rank)]
+    return op.permute_dims(result, [*back, *range(rank + between, rank + len(rest))]) if between else result
 
 
 def _tile(site: Site) -> relax.Expr:
@@ -239,18 +264,18 @@ def _batch_to_space(site: Site) -> relax.Expr:
 
 
 def _space_to_batch(site: Site) -> relax.Expr:
-    data, block = site.data(0), site.integers(1)
-    if site.constant(2).any():
-        raise site.refused(
-            "it pads, and the reference kernel pads int8 with whatever its memory holds",
-            "put the padding into an operator of its own (PAD)",
-        )
+    data, block, pads = site.data(0), site.integers(1), site.constant(2).reshape(-1, 2).tolist()
     space = len(block)
     spatial, rest = list(data.shape[1 : 1 + space]), list(data.shape[1 + space :])
+    codes = data.codes
+    if any(sum(pair) for pair in pads):
+        width = [0, 0, *(side for pair in pads for side in pair), *[0, 0] * len(rest)]
+        codes = site.emit(op.nn.pad(codes, width, "constant", float(site.output.zero_point)))
+        spatial = [extent + sum(pair) for extent, pair in zip(spatial, pads, strict=True)]
     split = [data.shape[0]]
     for extent, factor in zip(spatial, block, strict=True):
         split += [extent // factor, factor]
-    apart = site.emit(op.reshape(data.codes, [*split, *rest]))
+    apart = site.emit(op.reshape(codes, [*split, *rest]))
     order = [*range(2, 2 * space + 1, 2), 0, *range(1, 2 * space + 1, 2)]
     moved = op.permute_dims(apart, [*order, *range(2 * space + 1, 2 * space + 1 + len(rest))])
     return site.shaped(moved)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from tvm import relax, te, tirx, topi
 
 from . import dialect
@@ -116,6 +117,27 @@ def _bit_cast(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     )
 
 
+def _cast(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """``relax.astype``; between signed and unsigned integers the bits are kept.
+
+    TVM's analysis takes every cast for one that keeps the value: 200 as int8 would be "between 0 and 127".
+    """
+    source, target = (np.dtype(str(expr.ty.dtype)) for expr in (call.args[0], call))
+    if {source.kind, target.kind} != {"i", "u"} or (source.kind == "u" and target.itemsize > source.itemsize):
+        return builder.call_te(topi.cast, call.args[0], target.name)
+    width = 8 * max(source.itemsize, target.itemsize)
+    bits = f"{'int' if target.kind == 'i' else 'uint'}{width}"
+
+    def cast(data: te.Tensor) -> te.Tensor:
+        def element(*at: Any) -> Any:
+            wide = data(*at).astype(f"{'int' if source.kind == 'i' else 'uint'}{width}")
+            return tirx.reinterpret(bits, wide).astype(target.name)
+
+        return te.compute(data.shape, element, "cast")
+
+    return builder.call_te(cast, call.args[0])
+
+
 def _resample(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     """``te.resample``(data, index [n, taps], weight [n, taps]): n weighted sums of elements along an axis."""
     axis = int(call.attrs["axis"])
@@ -163,6 +185,7 @@ def _truncated_mod(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
 
 RULES: dict[str, Rule] = {
     "relax.argsort": _sort,
+    "relax.astype": _cast,
     "relax.cumprod": scan(topi.cumprod),
     "relax.cumsum": scan(topi.cumsum),
     "relax.sort": _sort,

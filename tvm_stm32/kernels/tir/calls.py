@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
 from tvm import ir, tirx
 
 from ...errors import UnsupportedOperatorError
@@ -82,6 +83,8 @@ def _leading_zeros(printer: ExpressionPrinter, expr: ir.Call, dtype: str) -> Tex
 
 def _reinterpret(printer: ExpressionPrinter, expr: ir.Call, dtype: str) -> Text:
     operand = expr.args[0]
+    if np.dtype(dtype_of(operand)).kind in "iu" and np.dtype(dtype).kind in "iu":
+        return Text(f"({c_type(dtype)}){printer.text(operand).within(UNARY)}", UNARY)
     return atom(reinterpret(printer.writer, printer.text(operand).text, dtype_of(operand), dtype))
 
 

@@ -254,6 +254,10 @@ class ExpressionPrinter:
         left, right = self._operand(expr.a), self._operand(expr.b)
         if dtype == "bool":
             left, right = self.condition(expr.a), self.condition(expr.b)
+        if isinstance(expr, tirx.LShift) and dtype in ("int8", "int16", "int32", "int64"):
+            # C leaves the left shift of a negative number undefined.
+            kind = c_type(f"u{dtype}" if dtype == "int64" else "uint32")
+            return Text(f"({c_type(dtype)})(({kind}){left.within(UNARY)} << {right.within(UNARY)})", UNARY)
         result = Text(f"{left.within(UNARY)} {_BITWISE[type(expr)]} {right.within(UNARY)}", BIT)
         return self.wrapped(result, dtype)
 
