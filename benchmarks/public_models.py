@@ -58,9 +58,9 @@ MODELS = [
             "okay_nabu",
             "hey_jarvis",
             "embedding_model",
-            "melspectrogram",
         )
     ),
+    Public("pyopen-wakeword 1.1.0", "melspectrogram.tflite", (("serving_default_input:0", (1, 1760)),)),
     Public("rapidocr-onnxruntime 1.4.4", "ch_ppocr_mobile_v2.0_cls_infer.onnx", (("x", (1, 3, 48, 192)),)),
     Public("rapidocr-onnxruntime 1.4.4", "ch_PP-OCRv4_det_infer.onnx", (("x", (1, 3, 96, 96)),)),
     Public("rapidocr-onnxruntime 1.4.4", "ch_PP-OCRv4_rec_infer.onnx", (("x", (1, 3, 48, 64)),)),
@@ -152,6 +152,8 @@ def _litert(path: Path, samples: list[list[np.ndarray]]) -> list[list[np.ndarray
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     interpreter = Interpreter(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    for array, detail in zip(samples[0], interpreter.get_input_details(), strict=True):
+        interpreter.resize_tensor_input(detail["index"], array.shape)
     interpreter.allocate_tensors()
     details = interpreter.get_output_details()
     outputs: list[list[np.ndarray]] = [[] for _ in details]

@@ -20,9 +20,9 @@ def load_model(
     Raises :class:`ModelError`.
     """
     kind = detect_format(path)
-    if input_shapes and kind not in ("onnx", "relay"):
+    if input_shapes and kind not in ("onnx", "relay", "tflite"):
         raise ModelError(
-            f"--input-shape goes with an ONNX or Relay model, and '{path.name}' is a {kind} file",
+            f"--input-shape goes with an ONNX, Relay or TFLite model, and '{path.name}' is a {kind} file",
             hint="leave --input-shape out",
         )
     if params is not None and kind != "relay":
@@ -36,7 +36,7 @@ def load_model(
     if kind == "tflite":
         from .tflite import load as load_tflite
 
-        return load_tflite(path)
+        return load_tflite(path, input_shapes)
     if kind == "pytorch":
         from .pytorch import load as load_pytorch
 

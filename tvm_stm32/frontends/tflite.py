@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +19,35 @@ from .limits import check_dtype, check_module, check_shape
 from .reasons import reason
 from .tflite_check import DTYPES, NamedModel, NamedSubGraph, corrupt, indices, open_model
 from .tflite_converter import Converter
+from .tflite_resize import resize_inputs
 from .tflite_unsigned import has_unsigned_codes, signed_codes, with_unsigned_border
 from .tflite_variables import with_states
 
 
-def load(path: Path) -> Model:
-    """Read a TFLite file. Raises :class:`ModelError` with the file, operator and tensor concerned."""
+def load(path: Path, input_shapes: Mapping[str, tuple[int, ...]] | None = None) -> Model:
+    """Read a TFLite file; ``input_shapes`` fix dynamic inputs.
+
+    Raises :class:`ModelError` with the file, operator and tensor concerned.
+    """
     data = path.read_bytes()
-    graph = open_model(path.name, data)
+    content = bytearray(data)
+    graph = open_model(path.name, content, resized=bool(input_shapes))
     subgraph = graph.Subgraphs(0)
+    if input_shapes:
+        resize_inputs(path.name, content, subgraph, input_shapes)
     inputs = [_tensor_info(path, subgraph, index) for index in indices(subgraph.InputsAsNumpy())]
     outputs = [_tensor_info(path, subgraph, index) for index in indices(subgraph.OutputsAsNumpy())]
     unsigned = has_unsigned_codes(graph)
     if unsigned:
-        graph = open_model(path.name, signed_codes(path.name, data, graph))
+        content = bytearray(signed_codes(path.name, bytes(content), graph))
+        graph = open_model(path.name, content, resized=bool(input_shapes))
         graph.unsigned = True
         subgraph = graph.Subgraphs(0)
+    graph.resized = content if input_shapes else None
     module, converter = _import(path, graph)
+    if input_shapes:
+        made = [tuple(indices(subgraph.Tensors(i).ShapeAsNumpy())) for i in indices(subgraph.OutputsAsNumpy())]
+        outputs = [replace(info, shape=shape) for info, shape in zip(outputs, made, strict=True)]
     if unsigned:
         module = with_unsigned_border(module, inputs, outputs)
     check_module(path.name, module, outputs)

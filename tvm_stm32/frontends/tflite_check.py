@@ -60,9 +60,10 @@ class NamedSubGraph(tflite.SubGraph):  # type: ignore[misc]
 
 
 class NamedModel(tflite.Model):  # type: ignore[misc]
-    """A model of :class:`NamedSubGraph`; ``unsigned``: it was written with uint8 codes."""
+    """A model of :class:`NamedSubGraph`; ``unsigned``: it was written with uint8 codes; ``resized``: its bytes,
+    where shapes change while operators are converted."""
 
-    __slots__ = ("names", "unsigned")
+    __slots__ = ("names", "resized", "unsigned")
 
     def Subgraphs(self, j: int) -> NamedSubGraph:  # noqa: N802
         plain = super().Subgraphs(j)
@@ -72,8 +73,11 @@ class NamedModel(tflite.Model):  # type: ignore[misc]
         return subgraph
 
 
-def open_model(file: str, data: bytes) -> NamedModel:
-    """The FlatBuffer's root, once everything the importer relies on is known to hold. Raises :class:`ModelError`."""
+def open_model(file: str, data: bytes | bytearray, *, resized: bool = False) -> NamedModel:
+    """The FlatBuffer's root, once everything the importer relies on is known to hold. Raises :class:`ModelError`.
+
+    ``resized``: dynamic extents are fixed by the user, and tensors' shapes follow while operators are converted.
+    """
     if len(data) < 8 or data[4:8] != b"TFL3":
         raise ModelError(
             f"'{file}' is not a TFLite model",
@@ -84,13 +88,13 @@ def open_model(file: str, data: bytes) -> NamedModel:
         plain = tflite.Model.GetRootAsModel(data, 0)
         model = NamedModel()
         model.Init(data, plain._tab.Pos)
-        model.unsigned = False
+        model.unsigned, model.resized = False, None
         if not 1 <= plain.SubgraphsLength() <= len(data) // 4:
             raise corrupt(file, "it has no subgraph")
         model.names = [_names(file, plain.Subgraphs(i), len(data)) for i in range(plain.SubgraphsLength())]
         _check_buffers(file, model, len(data))
         for position in range(model.SubgraphsLength()):
-            _check_subgraph(file, model, model.Subgraphs(position), len(data))
+            _check_subgraph(file, model, model.Subgraphs(position), len(data), resized)
         if not indices(model.Subgraphs(0).OutputsAsNumpy()):
             raise ModelError(f"{file}: the model has no outputs", why="nothing it computes could be read")
         return model
@@ -154,12 +158,12 @@ def _check_buffers(file: str, model: Any, size: int) -> None:
             raise corrupt(file, f"buffer {index} claims {length:,} bytes of the file's {size:,}")
 
 
-def _check_subgraph(file: str, model: Any, subgraph: NamedSubGraph, size: int) -> None:
+def _check_subgraph(file: str, model: Any, subgraph: NamedSubGraph, size: int, resized: bool) -> None:
     tensors = subgraph.TensorsLength()
     if subgraph.OperatorsLength() * 4 > size:
         raise corrupt(file, f"{subgraph.OperatorsLength():,} operators in {size:,} bytes")
     for index in range(tensors):
-        _check_tensor(file, model, subgraph.Tensors(index))
+        _check_tensor(file, model, subgraph.Tensors(index), resized)
     inputs, outputs = indices(subgraph.InputsAsNumpy()), indices(subgraph.OutputsAsNumpy())
     for tensor in [*inputs, *outputs]:
         if not 0 <= tensor < tensors:
@@ -210,7 +214,7 @@ def _has_value(model: Any, tensor: Any) -> bool:
     return bool(tensor.IsVariable()) or empty or model.Buffers(tensor.Buffer()).DataLength() > 0
 
 
-def _check_tensor(file: str, model: Any, tensor: NamedTensor) -> None:
+def _check_tensor(file: str, model: Any, tensor: NamedTensor, resized: bool) -> None:
     what = f"tensor {quoted(tensor.unique_name)}"
     if tensor.Buffer() >= model.BuffersLength():
         raise corrupt(file, f"{what} has buffer {tensor.Buffer()} of {model.BuffersLength()}")
@@ -226,12 +230,13 @@ def _check_tensor(file: str, model: Any, tensor: NamedTensor) -> None:
     shape = indices(tensor.ShapeAsNumpy())
     signature = indices(tensor.ShapeSignatureAsNumpy())
     length = model.Buffers(tensor.Buffer()).DataLength()
-    if any(extent < 0 for extent in shape) or (not length and any(extent < 0 for extent in signature[1:])):
+    dynamic = not length and not resized and any(extent < 0 for extent in signature[1:])
+    if any(extent < 0 for extent in shape) or dynamic:
         dimensions = shape if any(extent < 0 for extent in shape) else signature
         raise ModelError(
             f"{file}: {what} has a dynamic shape ({', '.join('?' if d < 0 else str(d) for d in dimensions[:20])})",
             why="static memory is planned from fixed shapes",
-            hint="export the model with fixed input shapes",
+            hint="fix the inputs' shapes with --input-shape, or export the model with fixed ones",
         )
     item_size = np.dtype(dtype).itemsize
     check_shape(file, what, [extent or 1 for extent in shape], item_size)

@@ -20,6 +20,7 @@ from .tflite_check import DTYPES, indices
 from .tflite_control import ControlFlow
 from .tflite_folding import dequantized, folded
 from .tflite_hybrid import HYBRID, is_hybrid
+from .tflite_resize import result_shape, shared_shapes, write_shape
 from .tflite_rules import RULES
 from .tflite_site import Operand, Rule, Site
 from .tflite_variables import VariableConverter
@@ -65,6 +66,7 @@ class Converter(ControlFlow, VariableConverter, importer.OperatorConverter):  # 
         # Values known while the file is read, by tensor; those of float operators' int8 weights among them.
         self.known: dict[int, np.ndarray] = {}
         self.as_floats: set[int] = set()
+        self.fixed = shared_shapes(self.subgraph) if self.subgraph is not None else set()
         self.results = {_tensor_name(self.subgraph, index) for index in indices(self.subgraph.OutputsAsNumpy())}
 
     def check_unsupported_ops(self) -> None:
@@ -154,6 +156,9 @@ class Converter(ControlFlow, VariableConverter, importer.OperatorConverter):  # 
                 result = self._converted(op, index)
                 if result is not None:
                     self._set(result, names, names[0] if names else f"operator {index}")
+                for tensor in outputs if self.model.resized is not None else ():
+                    if self.has_expr(tensor.tensor_idx):
+                        self._resize(tensor, shape_of(self.bb.normalize(self.get_expr(tensor.tensor_idx))))
             except ModelError:
                 raise
             except Exception as error:  # the importer raises whatever a malformed attribute leads to
@@ -162,6 +167,14 @@ class Converter(ControlFlow, VariableConverter, importer.OperatorConverter):  # 
                     f"{index} of the model) cannot be imported",
                     why=reason(error),
                 ) from error
+
+    def _resize(self, tensor: Any, shape: Sequence[int]) -> None:
+        """Let the file declare ``shape`` for a tensor, where the user fixed the shapes of inputs."""
+        if self.model.resized is None or list(shape) == indices(tensor.tensor.ShapeAsNumpy()):
+            return
+        if tensor.tensor.unique_name in self.fixed:
+            raise ValueError("its shape stands in one place with another tensor's, and cannot change")
+        write_shape(self.model.resized, tensor.tensor, shape)
 
     def _set(self, result: Any, names: list[str], name: str) -> None:
         """Bind an operator's result under the names of its outputs."""
@@ -184,10 +197,16 @@ class Converter(ControlFlow, VariableConverter, importer.OperatorConverter):  # 
         code = self.get_op_code_str(op)
         inputs, outputs = self.get_input_tensors(op), self.get_output_tensors(op)
         site = self._site(code, op, index, inputs, outputs)
+        if self.model.resized is not None and outputs:
+            shape = result_shape(site)
+            if shape is not None:
+                self._resize(outputs[0], shape)
+                site = self._site(code, op, index, inputs, outputs)
         values = folded(site) if outputs else None
         if values is not None:
             for tensor, value in zip(outputs, values, strict=True):
                 self.known[tensor.tensor_idx] = value
+                self._resize(tensor, value.shape)
             return None
         rule = self._rule(code, inputs, outputs)
         if rule is not None:
@@ -212,6 +231,8 @@ class Converter(ControlFlow, VariableConverter, importer.OperatorConverter):  # 
         for part, out in zip(parts, site.outputs, strict=True):
             if out.name in self.results:
                 continue
+            if self.model.resized is not None and dtype_of(part) == out.dtype:
+                continue
             if shape_of(part) != out.shape or dtype_of(part) != out.dtype:
                 raise site.refused(
                     f"it makes {dtype_of(part)} {list(shape_of(part))} and the file declares {out.dtype} "
@@ -228,7 +249,8 @@ class Converter(ControlFlow, VariableConverter, importer.OperatorConverter):  # 
         subject = inputs[rule.subject]
         form = rule.forms.get(DTYPES.get(subject.tensor.Type(), ""))
         quantized = any(tensor.qnn_params is not None for tensor in (subject, *outputs))
-        return rule if form is not None and (quantized or form == "move") else None
+        on_floats = form == "float" and subject.tensor.Type() == tflite.TensorType.FLOAT32
+        return rule if form is not None and (quantized or form == "move" or on_floats) else None
 
     def _site(self, code: str, op: Any, index: int, inputs: Sequence[Any], outputs: Sequence[Any]) -> Site:
         where = f"operator {code} that {_what_it_makes(self.subgraph, op)} (operator {index} of the model)"

@@ -286,17 +286,28 @@ def _requantized(site: Site, total: relax.Expr, parameters: Parameters) -> relax
     return site.math.finish(scaled, requantization.zero_point, *limits, site.output.dtype)
 
 
+def _flips(left: Operand, right: Operand, options: tflite.BatchMatMulOptions) -> tuple[tuple[Operand, bool], ...]:
+    return (left, bool(options.AdjX())), (right, bool(options.AdjY()))
+
+
+def _adjoint(site: Site, matrices: relax.Expr, flip: bool) -> relax.Expr:
+    """``matrices``, the last two dimensions exchanged if asked to."""
+    rank = len(shape_of(matrices))
+    return site.emit(op.permute_dims(matrices, [*range(rank - 2), rank - 1, rank - 2])) if flip else matrices
+
+
 def _batch_matmul(site: Site) -> relax.Expr:
     options, left, right, out = site.options("BatchMatMul"), site.data(0), site.data(1), site.output
+    if left.dtype == "float32":
+        return op.matmul(*(_adjoint(site, side.codes, flip) for side, flip in _flips(left, right, options)))
     site.require_quantized(left, right, out)
     wide = left.dtype == "int16"
     if wide and (left.zero_point or right.zero_point or out.zero_point):
         raise site.refused("on int16 all zero points are 0")
     sides = []
-    for side, flip in ((left, options.AdjX()), (right, options.AdjY())):
+    for side, flip in _flips(left, right, options):
         steps = site.math.offset(side.codes, side.zero_point, "int32" if wide else "int16")
-        order = [*range(side.rank - 2), side.rank - 1, side.rank - 2]
-        sides.append(site.emit(op.permute_dims(site.emit(steps), order)) if flip else steps)
+        sides.append(_adjoint(site, steps, flip))
     product = site.emit(op.matmul(sides[0], sides[1], out_dtype="int64" if wide else "int32"))
     multiplier, shift = quantize_multipliers(np.array([left.scale * right.scale / out.scale]))
     if wide:
@@ -312,5 +323,5 @@ RULES = {
     "DEPTHWISE_CONV_2D": Rule(_depthwise, _BOTH),
     "TRANSPOSE_CONV": Rule(_transpose_conv, _BOTH, subject=2),
     "FULLY_CONNECTED": Rule(_fully_connected, _BOTH, remark="weights that are not constant, or need 9 bits: TIR"),
-    "BATCH_MATMUL": Rule(_batch_matmul, {"int8": "TIR", "int16": "TIR"}),
+    "BATCH_MATMUL": Rule(_batch_matmul, {"int8": "TIR", "int16": "TIR", "float32": "float"}),
 }

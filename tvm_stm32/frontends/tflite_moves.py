@@ -285,10 +285,13 @@ def _move(convert: Callable[[Site], relax.Expr | list[relax.Expr]], *dtypes: str
     return Rule(convert, dict.fromkeys(dtypes or ("int8", "uint8", "int16"), "move"), subject)
 
 
+# Of the operators the importer reads on codes only, or wrongly.
+_ALL = ("int8", "uint8", "int16", "int32", "int64", "bool", "float32")
+
 RULES = {
     "RESHAPE": _move(_reshape),
     "SQUEEZE": _move(_reshape),
-    "EXPAND_DIMS": _move(_reshape),
+    "EXPAND_DIMS": _move(_reshape, *_ALL),
     "TRANSPOSE": _move(_transpose),
     "CONCATENATION": _move(_concatenation),
     "PACK": _move(_pack),
