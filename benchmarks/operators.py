@@ -2,8 +2,9 @@
 
     python benchmarks/operators.py
 
-Nothing here is a list kept by hand. The rows of TFLite and Relay come from compiling the operators' own tests for a
-Cortex-M4 and looking at the kernels; names without such a test come from the tables the front ends translate with.
+Nothing here is a list kept by hand. The rows come from compiling the operators' own tests for a Cortex-M4 and looking
+at the kernels (those of PyTorch where torch is installed); names without such a test come from the tables the front
+ends translate with.
 """
 
 from __future__ import annotations
@@ -201,10 +202,30 @@ def onnx_rows(folder: Path) -> dict[str, Row]:
 
 
 def pytorch_rows() -> dict[str, Row]:
-    """PyTorch: the overloads of ATen that TVM's importer of exported programs reads."""
+    """PyTorch: the tests' programs where torch is installed, and the overloads of ATen that TVM's importer reads."""
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
-    return {name: Row() for name in ExportedProgramImporter().create_convert_map()}
+    rows = {name: Row() for name in ExportedProgramImporter().create_convert_map()}
+    try:
+        import torch
+    except ImportError:
+        return rows
+    from pytorch_cases import FLOAT, QUANTIZED, Program, QuantizedProgram
+
+    from tvm_stm32 import from_torch
+
+    programs = [(program, program.inputs) for program in map(Program, FLOAT.values())]
+    programs += [(program, program.codes()) for program in map(QuantizedProgram, QUANTIZED.values())]
+    for program, inputs in programs:
+        nodes = torch.export.export(program, inputs).graph.nodes
+        targets = {str(node.target) for node in nodes if node.op == "call_function"}
+        used = {target.removeprefix("aten.") for target in targets if target.startswith("aten.")}
+        if len(used) != 1:
+            continue
+        library = compile_loaded(from_torch(program, inputs), _options())
+        dtypes = {info.dtype for info in (*library.inputs, *library.outputs)}
+        rows.setdefault(used.pop(), Row()).add(library, dtypes, "PyTorch")
+    return rows
 
 
 def main() -> None:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-from support import ROOT
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from support import MLPERF_TINY, ROOT, shared
 
 from tvm_stm32.commands import Choice, inspect_model
 from tvm_stm32.compiler import CompileOptions, compile_model
 from tvm_stm32.emit.page import html_page
+from tvm_stm32.emit.report import report
 from tvm_stm32.target import Target
 
 DIGITS = ROOT / "examples" / "digits" / "digits_int8.relay"
@@ -63,3 +68,56 @@ def test_names_of_the_model_are_data_not_markup():
     page = html_page(library)
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
+
+
+def outputs(path):
+    """Name, scale and zero point of each operator's output, by operator."""
+    facts = report(compile_model(path, CompileOptions(Target.for_cpu("cortex-m4"))))
+    found = [(row["operator"], row["outputs"][0]) for row in facts["operators"]]
+    return [(operator, out["name"], out["scale"], out["zero_point"]) for operator, out in found]
+
+
+def test_inner_tensors_of_a_relay_model_show_their_quantization(tmp_path):
+    found = outputs(DIGITS)
+    assert found[0] == ("conv2d", "stem/conv", [pytest.approx(0.0130837)], [-128])
+    assert all(scale is not None for _, _, scale, _ in found)
+    page = tmp_path / "page.html"
+    inspect_model(Choice(DIGITS), page)
+    assert "scale 0.0130837, zero point -128" in page.read_text()
+
+
+def test_inner_tensors_of_a_tflite_file_show_their_quantization():
+    found = outputs(shared(MLPERF_TINY / "kws_ref_model.tflite"))
+    assert found[0][2:] == ([0.07872539758682251], [-128])
+    assert all(scale is not None for _, _, scale, _ in found)
+
+
+def test_inner_tensors_of_a_qdq_graph_show_their_quantization_and_turned_operands_do_not(tmp_path):
+    constants = {
+        "s": np.float32(0.05),
+        "s2": np.float32(0.125),
+        "z": np.int8(0),
+        "z2": np.int8(-3),
+        "w": np.ones((4, 2, 3, 3), np.int8),
+    }
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "s", "z"], ["xr"]),
+        helper.make_node("DequantizeLinear", ["w", "s", "z"], ["wr"]),
+        helper.make_node("Conv", ["xr", "wr"], ["c"], name="first"),
+        helper.make_node("QuantizeLinear", ["c", "s2", "z2"], ["cq"]),
+        helper.make_node("DequantizeLinear", ["cq", "s2", "z2"], ["cr"]),
+        helper.make_node("Sigmoid", ["cr"], ["d"], name="second"),
+        helper.make_node("QuantizeLinear", ["d", "s", "z"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.INT8, [1, 2, 8, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.INT8, [1, 4, 6, 6])],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()],
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    found = {operator: (scale, zero) for operator, _, scale, zero in outputs(path)}
+    assert found["conv2d"] == ([0.125], [-3])
+    assert found["sigmoid"] == ([pytest.approx(0.05)], [0])

@@ -24,7 +24,7 @@ _NOT_IN_LITERT = {
     "batch_matmul", "int32_to_int8", "div",
 }  # fmt: skip
 # The most codes by which results differ: here the arithmetic of the int8 kernels is followed.
-_APART = {"l2_normalization": 1, "resize_bilinear": 2}
+_APART = {"l2_normalization": 1, "resize_bilinear": 2, "dense": 1, "dense_rank3": 1}
 
 CASES: dict[str, Callable[[Battery], None]] = {
     **{
@@ -87,7 +87,7 @@ def test_operators_equal_litert(cpu, board, repeats, tmp_path):
     for row in distances:
         for label, distance in zip(made.labels, row, strict=True):
             assert distance.max(initial=0) <= _APART.get(label, 0), label
-    floats = [entry for entry in library.float_operators if "float" not in entry]
+    floats = [entry for entry in library.float_operators if "float" not in entry and "embedding" not in entry]
     assert not floats, floats
 
 

@@ -576,6 +576,37 @@ def gather_batches(b: Battery) -> None:
     _same(b, Op.GATHER, x, out, [indices], options("Gather", Axis=axis, BatchDims=batch))
 
 
+def _places(b: Battery, shape: Sequence[int], extents: Sequence[int]) -> int:
+    """Vectors of indices, constant or computed."""
+
+    def draw() -> np.ndarray:
+        return np.stack([b.random.integers(0, e, shape) for e in extents], -1).astype(np.int32)
+
+    return b.fixed(draw()) if b.pick(0, 1) else b.input((*shape, len(extents)), "int32", feed=draw)
+
+
+def gather_nd(b: Battery) -> None:
+    count = int(b.pick(1, 2, 3))
+    x = b.input((3, 4, 5))
+    out = (2, 3, *(3, 4, 5)[count:])
+    _same(b, Op.GATHER_ND, x, out, [_places(b, (2, 3), (3, 4, 5)[:count])], options("GatherNd"))
+
+
+def scatter_nd(b: Battery) -> None:
+    count = int(b.pick(1, 2, 3))
+    shape = (4, *(3, 4, 5)[count:])
+    updates = b.input(shape, "int32", feed=lambda: b.random.integers(-99, 99, shape).astype(np.int32))
+    indices = _places(b, (4,), (3, 4, 5)[:count])
+    y = b.output((3, 4, 5), "int32")
+    b.operator(Op.SCATTER_ND, [indices, updates, b.fixed([3, 4, 5])], [y], options("ScatterNd"))
+
+
+def embedding_lookup(b: Battery) -> None:
+    places = b.input((5,), "int32", feed=lambda: b.random.integers(0, 7, 5).astype(np.int32))
+    table = b.fixed(b.random.normal(size=(7, 3)), "float32")
+    b.operator(Op.EMBEDDING_LOOKUP, [places, table], [b.output((5, 3), "float32")])
+
+
 def space_to_batch_padded(b: Battery) -> None:
     x = b.input((1, 5, 4, 3))
     _same(b, Op.SPACE_TO_BATCH_ND, x, (6, 2, 3, 3), [b.fixed([3, 2]), b.fixed([[0, 1], [2, 0]])])
@@ -788,6 +819,9 @@ LITERT_ONLY: dict[str, Callable[[Battery], None]] = {
     "tile": tile,
     "reverse": reverse,
     "gather_batches": gather_batches,
+    "gather_nd": gather_nd,
+    "scatter_nd": scatter_nd,
+    "embedding_lookup": embedding_lookup,
     "space_to_batch_padded": space_to_batch_padded,
     "select": lambda b: select(b, Op.SELECT),
 }

@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from .errors import Error
+from .errors import Error, ModelError
+
+LARGEST_FILE = 512 << 20
+"""Bytes of a model or parameter file; more than any Cortex-M addresses as flash, and it is read as a whole."""
+
+
+def check_model_file(path: Path) -> None:
+    """Raise :class:`ModelError` for a device, a pipe or a file too large to read; an absent one is not looked at."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+        raise ModelError(f"model file '{path}' is no plain file", hint="copy its content to a file")
+    if stat.S_ISREG(status.st_mode) and status.st_size > LARGEST_FILE:
+        raise ModelError(
+            f"model file '{path}' has {status.st_size:,} bytes",
+            why=f"at most {LARGEST_FILE:,} are read; no Cortex-M has memory for more",
+        )
 
 
 def write_atomically(contents: Mapping[Path, str | bytes]) -> list[Path]:

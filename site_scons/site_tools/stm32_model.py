@@ -9,7 +9,8 @@
 ``TvmModel(target, source, ...)`` makes ``target.c``, ``.h``, ``_data.c``, ``_data.h``, ``_report.json`` and
 ``_report.txt``; the network's C name is the target's file name. It returns the C files; ``headers``, ``include`` (their
 folder) and ``report`` of the result are the other nodes. Keywords: ``BOARD`` (name or board file) or ``CPU``, ``LEVEL``
-(time, balanced, ram, size), ``PARAMS`` (weights of a Relay model).
+(time, balanced, ram, size), ``PARAMS`` (weights of a Relay model). Files in which an ONNX model keeps its weights are
+dependencies, found at each build.
 
 ``TvmRuntime(folder)`` copies the ai_* runtime into a folder of the build and returns its C file; ``files`` of the
 result maps every file of the runtime (``port/port_startup.c``) to its node, ``include`` lists the header folders.
@@ -31,13 +32,15 @@ import glob
 import hashlib
 import json
 import os
+import pathlib
 import sys
 from collections.abc import Callable
 from typing import ClassVar
 
 from SCons.Errors import StopError
 from SCons.Node import Node, NodeList
-from SCons.Script import Action, Value
+from SCons.Node.FS import find_file
+from SCons.Script import Action, Scanner, Value
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -57,6 +60,7 @@ sys.path.insert(0, os.path.dirname(PACKAGE))
 
 from tvm_stm32.cnames import network_name
 from tvm_stm32.errors import Error
+from tvm_stm32.frontends.onnx_locations import external_locations
 from tvm_stm32.resources import resource_dir
 from tvm_stm32.target import Target
 
@@ -169,6 +173,14 @@ def generator(env) -> dict[str, object]:
     return {"generator": content(*_generator_files()), "packages": _package_versions(python)}
 
 
+def external_data(node: Node, _env, _path) -> list[Node]:
+    """Files beside an ONNX model that hold its tensors. Of an absent one the compile says which tensor misses it."""
+    if not str(node).endswith(".onnx") or not node.rexists():
+        return []
+    places = external_locations(pathlib.Path(node.rfile().get_abspath()))
+    return [found for place in places if (found := find_file(place, (node.dir,))) is not None]
+
+
 class _CleanSpawn:
     """Runs a command as SPAWN does, and removes the targets when it fails.
 
@@ -256,6 +268,7 @@ def tvm_model(env, target, source, BOARD=None, CPU=None, LEVEL="time", PARAMS=No
         [folder.File(name + suffix) for suffix in SUFFIXES],
         sources,
         Action("$TVMSTM32COM", "$TVMSTM32COMSTR"),
+        source_scanner=Scanner(external_data, name="onnx external data"),
         **variables,
     )
     spawn.targets += nodes

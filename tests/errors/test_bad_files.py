@@ -140,3 +140,25 @@ def test_file_name_that_is_no_text_at_all(command, tmp_path):
     done = command("compile", path, "-o", tmp_path / "out", "--no-runtime")
     assert done.code == 0
     assert done.err == ""
+
+
+def test_relay_sum_of_constants_too_large_for_memory(refused_model):
+    line = 'arange(0f, 30000f, 1f, start=0f, stop=30000f, step=1f, dtype="float32")'
+    sides = [f"reshape({line}, newshape=[{shape}])" for shape in ("30000, 1", "1, 30000")]
+    text = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(1, 4), float32]) { %x + sum(' + " + ".join(sides) + ") }"
+    assert "the result has shape (30000, 30000)" in refused_model("m.relay", text.encode())
+
+
+@pytest.mark.parametrize("suffix", ["onnx", "tflite", "relay", "json", "pt2"])
+def test_file_larger_than_memory_is_not_read(suffix, refused, tmp_path):
+    path = tmp_path / f"m.{suffix}"
+    with path.open("wb") as stream:
+        stream.truncate(6 << 30)
+    assert "6,442,450,944 bytes" in refused("compile", path, "-o", tmp_path / "out")
+
+
+def test_pipes_and_devices_are_not_read(refused, tmp_path):
+    os.mkfifo(tmp_path / "m.onnx")
+    (tmp_path / "endless.onnx").symlink_to("/dev/zero")
+    for name in ("m.onnx", "endless.onnx"):
+        assert "is no plain file" in refused("compile", tmp_path / name, "-o", tmp_path / "out")

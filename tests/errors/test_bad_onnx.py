@@ -202,3 +202,103 @@ def test_operator_that_would_fill_the_memory(nodes, refused_model):
     used = {name: constants[name] for name in nodes[0].input if name in constants}
     data = model(*nodes, node("ReduceSum", ["c"], keepdims=0), y=value("y", []), constants=used)
     assert "beyond any Cortex-M" in refused_model("m.onnx", data)
+
+
+def added_to_x(*nodes: onnx.NodeProto, **constants: Any) -> bytes:
+    """Nodes that make ``c`` of constants, whose sum is added to ``x``."""
+    total = node("ReduceSum", ["c"], ["s"], keepdims=0)
+    return model(*nodes, total, node("Add", ["x", "s"]), constants=constants)
+
+
+@pytest.mark.parametrize("depth", [np.array(300_000_000), np.array([300_000_000])])
+def test_one_hot_of_constants_too_deep_for_memory(depth, refused_model):
+    data = added_to_x(
+        node("OneHot", ["i", "d", "v"], ["c"], name="big"), i=np.arange(1000), d=depth, v=np.array([0, 1], np.float32)
+    )
+    assert "node 'big' makes a tensor of shape [1000, 300000000]" in refused_model("m.onnx", data)
+
+
+def test_sparse_constant_that_claims_gigabytes(refused_model):
+    data = numpy_helper.from_array(np.ones(1, np.float32), "v"), numpy_helper.from_array(np.array([3]), "i")
+    sparse = helper.make_sparse_tensor(*data, [1 << 33])
+    message = refused_model("m.onnx", added_to_x(node("Constant", [], ["c"], name="big", sparse_value=sparse)))
+    assert "node 'big' makes a tensor of shape [8589934592]" in message
+
+
+def test_constants_too_large_together(refused_model):
+    nodes, last = [], "x"
+    for at in range(60):
+        nodes += [node("ConstantOfShape", ["n"], [f"c{at}"]), node("ReduceMax", [f"c{at}"], [f"m{at}"], keepdims=0)]
+        nodes += [node("Add", [last, f"m{at}"], [f"a{at}"])]
+        last = f"a{at}"
+    data = model(*nodes, node("Relu", [last]), constants={"n": np.array([2_000_000])})
+    assert "takes the constants computed from the model's own past 268,435,456 bytes" in refused_model("m.onnx", data)
+
+
+def test_constant_that_grows_in_a_loop(refused_model):
+    state = [value("i", [], TensorProto.INT64), value("on", [], TensorProto.BOOL), value("s", ["a", "b"])]
+    results = [value("still", [], TensorProto.BOOL), value("t", ["a", "b"])]
+    nodes = [node("Identity", ["on"], ["still"]), node("Concat", ["s", "s"], ["t"], axis=1)]
+    loop = node("Loop", ["n", "go", "w"], ["c"], name="grow", body=helper.make_graph(nodes, "body", state, results))
+    data = added_to_x(loop, n=np.array(60), go=np.array(True), w=np.ones((1, 8), np.float32))
+    assert "node 'grow' makes a tensor of shape" in refused_model("m.onnx", data)
+
+
+@pytest.mark.parametrize(
+    "big",
+    [
+        node("MaxPool", ["w"], ["c"], name="big", kernel_shape=[1000, 1000], pads=[999] * 4),
+        node("RoiAlign", ["w", "r", "k"], ["c"], name="big", output_height=9, output_width=9, sampling_ratio=100000),
+        node("Conv", ["w", "f"], ["c"], name="big", pads=[1 << 20] * 4, strides=[1 << 20] * 2),
+    ],
+    ids=lambda big: big.op_type,
+)
+def test_windows_over_constants_that_take_for_ever(big, refused_model):
+    image, window = np.ones((1, 1, 80, 80), np.float32), np.ones((1, 1, 2, 2), np.float32)
+    data = added_to_x(big, w=image, f=window, r=np.ones((1, 4), np.float32), k=np.array([0]))
+    assert "node 'big'" in refused_model("m.onnx", data)
+
+
+@pytest.mark.parametrize(
+    "big",
+    [
+        node("DFT", ["x", "n"], ["c"], name="big"),
+        node("Col2Im", ["x", "n2", "two"], ["c"], name="big"),
+        node("MaxPool", ["x"], ["d", "c"], name="big", kernel_shape=[200, 200], pads=[100] * 4),
+        node("Resize", ["x", "", "", "wide"], ["c"], name="big", mode="cubic"),
+        node("LSTM", ["x", "w", "w"], ["c"], name="big", hidden_size=1 << 40),
+    ],
+    ids=lambda big: big.op_type,
+)
+def test_table_too_large_to_make(big, refused_model):
+    shape = {"DFT": [1, 8, 1], "LSTM": [4, 1, 4], "Col2Im": [1, 4, 8]}.get(big.op_type, [1, 1, 300, 300])
+    constants = {"n": np.array(1 << 20), "n2": np.array([1 << 12, 1 << 12]), "two": np.array([2, 2])}
+    constants |= {"wide": np.array([1, 1, 8, 2_000_000]), "w": np.ones((1, 16, 4), np.float32)}
+    tensors = [numpy_helper.from_array(np.asarray(data), name) for name, data in constants.items()]
+    kind = TensorProto.INT64 if big.op_type == "MaxPool" else TensorProto.FLOAT
+    graph = helper.make_graph([big], "g", [value("x", shape)], [value("c", ["n"], kind)], tensors)
+    data = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8).SerializeToString()
+    assert "node 'big'" in refused_model("m.onnx", data)
+
+
+def test_functions_that_call_each_other_twice(refused_model):
+    opsets = [helper.make_opsetid("", 13), helper.make_opsetid("own", 1)]
+    functions = [helper.make_function("own", "F0", ["a"], ["b"], [node("Relu", ["a"], ["b"])], opsets)]
+    for at in range(1, 30):
+        calls = [node(f"F{at - 1}", ["a"], ["t"], domain="own"), node(f"F{at - 1}", ["t"], ["b"], domain="own")]
+        functions.append(helper.make_function("own", f"F{at}", ["a"], ["b"], calls, opsets))
+    call = node("F29", name="all", domain="own")
+    graph = helper.make_graph([call], "g", [value("x", [1, 8])], [value("y", [1, 8])])
+    data = helper.make_model(graph, functions=functions, opset_imports=opsets, ir_version=9).SerializeToString()
+    assert "node 'all' takes the model past 20,000 operators" in refused_model("m.onnx", data)
+
+
+@pytest.mark.parametrize("index", [8, -9, 1 << 40])
+@pytest.mark.parametrize("constant", [False, True])
+def test_constant_index_outside_of_a_tensor(index, constant, refused_model):
+    data = model(
+        node("Gather", ["w" if constant else "x", "i"], name="far", axis=1),
+        y=value("y", [1, 1]),
+        constants={"i": np.array([index]), "w": np.ones((1, 8), np.float32)},
+    )
+    assert f"index {index} is outside of [8] elements" in refused_model("m.onnx", data)

@@ -207,3 +207,19 @@ def test_match_of_known_constructors_folds_even_when_recursive(tmp_path: Path) -
 def test_data_type_that_does_not_fold_is_an_error_with_its_place(tmp_path: Path, body: str, message: str) -> None:
     with pytest.raises(ModelError, match=rf"model\.relay:\d+:\d+: {message}"):
         load(tmp_path, LISTS + f"def @main({DECLARED}) {{\n  {body}\n}}")
+
+
+@pytest.mark.parametrize("index", [9, 1 << 40, -9])
+@pytest.mark.parametrize(
+    ("call", "shape"),
+    [
+        ("gather(%x, meta[relay.Constant][0], axis=1)", (1, 4)),
+        ("gather_nd(%x, meta[relay.Constant][0])", (2, 1)),
+        ("scatter_elements(%x, meta[relay.Constant][0], %x, axis=1)", (1, 4)),
+    ],
+    ids=lambda part: part.split("(")[0] if isinstance(part, str) else "",
+)
+def test_constant_index_outside_of_a_tensor(tmp_path: Path, call: str, shape: tuple[int, ...], index: int) -> None:
+    text = f"def @main(%x: Tensor[(1, 4), float32]) {{ {call} }}"
+    with pytest.raises(ModelError, match=f"index {index} is outside of"):
+        load(tmp_path, text, [np.full(shape, index)])

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from relay_support import HEADER, params_file, run
 
+from tvm_stm32 import params
 from tvm_stm32.errors import ModelError
 from tvm_stm32.frontends import relay
-from tvm_stm32.frontends.relay import params
 from tvm_stm32.model import Model
 
 DENSE = "def @main(%x: Tensor[(1, 3), float32], {weights}) {{ nn.dense(%x, %{name}, units=None) }}"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..errors import ModelError
 from ..model import Model, Provenance
 
-SUPPORTED = ".relay (Relay text), .json (Relay, tvm.ir.save_json), .tflite, .onnx, .pt2 (PyTorch exported program)"
+SUPPORTED = (
+    ".relay (Relay text), .json (Relay, tvm.ir.save_json), .tflite, .onnx, .pt2 (PyTorch exported program), "
+    ".tar (Model Library Format)"
+)
 
 
 def load_model(
@@ -29,6 +32,12 @@ def load_model(
         raise ModelError(
             f"--params goes with a Relay model, and '{path.name}' is a {kind} file", hint="leave --params out"
         )
+    if kind == "mlf":
+        raise ModelError(
+            f"'{path.name}' is a Model Library Format archive",
+            why="its operators are C already, and no model to compile",
+            hint="tvm-stm32 emit, compile, inspect and run take it as it is",
+        )
     if kind == "relay":
         from .relay import load as load_relay
 
@@ -47,7 +56,7 @@ def load_model(
 
 
 def detect_format(path: Path) -> str:
-    """``relay``, ``tflite``, ``onnx`` or ``pytorch``, by name and first bytes. Raises :class:`ModelError`."""
+    """``relay``, ``tflite``, ``onnx``, ``pytorch`` or ``mlf``, by name and first bytes. Raises :class:`ModelError`."""
     try:
         with path.open("rb") as stream:
             head = stream.read(4096)
@@ -69,6 +78,8 @@ def detect_format(path: Path) -> str:
         return "onnx"
     if path.suffix == ".pt2":
         return "pytorch"
+    if path.suffix == ".tar" or head[257:262] == b"ustar":
+        return "mlf"
     raise ModelError(
         f"'{path.name}' is no model file this tool knows",
         why="neither its name nor its first bytes are those of a supported format",
@@ -76,6 +87,9 @@ def detect_format(path: Path) -> str:
     )
 
 
-def provenance(path: Path, data: bytes, source_format: str) -> Provenance:
-    """Provenance of a model read from ``path`` with content ``data``."""
-    return Provenance(path.name, hashlib.sha256(data).hexdigest(), source_format)
+def provenance(path: Path, data: bytes | Iterable[bytes], source_format: str) -> Provenance:
+    """Provenance of a model read from ``path`` with content ``data``, whole or in pieces."""
+    digest = hashlib.sha256()
+    for piece in (data,) if isinstance(data, bytes) else data:
+        digest.update(piece)
+    return Provenance(path.name, digest.hexdigest(), source_format)

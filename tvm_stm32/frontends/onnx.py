@@ -20,13 +20,15 @@ from ..model import Model, Quantization, TensorInfo
 from . import provenance
 from .binding import bind
 from .limits import check_dtype, check_module, static_shape
-from .onnx_check import check_made_up, check_simplified, element_type, fix_shapes, input_shape, label, parse
+from .onnx_check import check_simplified, element_type, fix_shapes, input_shape, label, parse
 from .onnx_converters import converters
-from .onnx_graph import OPSET
+from .onnx_external import with_external
+from .onnx_graph import OPSET, check_made_up
 from .onnx_simplify import simplify
 from .reasons import reason
 
 _QUANTIZE, _DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
+_MOST_STEPS_AT_ONCE = 1 << 32
 
 
 def load(path: Path, input_shapes: Mapping[str, tuple[int, ...]] | None = None) -> Model:
@@ -53,12 +55,15 @@ def load(path: Path, input_shapes: Mapping[str, tuple[int, ...]] | None = None) 
     outputs = _outputs(path, graph, module, quantizers)
     check_module(path.name, module, outputs)
     quantized = any(node.op_type in (_QUANTIZE, _DEQUANTIZE) for node in graph.node)
-    return Model(module, inputs, outputs, "onnx" if quantized else "float", provenance(path, data, "onnx"), notes)
+    origin = provenance(path, with_external(path, data), "onnx")
+    return Model(module, inputs, outputs, "onnx" if quantized else "float", origin, notes)
 
 
 def _simplified(path: Path, model: onnx.ModelProto, shapes: dict[str, list[int]]) -> onnx.GraphProto:
     try:
         graph = simplify(model, shapes)
+    except ModelError as error:
+        raise error.about(path.name) from error
     except Exception as error:  # ONNX's helpers raise whatever damaged data leads to
         raise ModelError(
             f"{path.name}: truncated, corrupt or invalid ONNX model",
@@ -83,6 +88,7 @@ class _NamingImporter(importer.ONNXGraphImporter):  # type: ignore[misc]  # TVM 
         name = attrs["tvm_custom"]["name"] or op_name
         try:
             _check_made_up(op_name, name, list(inputs))
+            _check_constant_windows(op_name, name, list(inputs), attrs)
             convert = converters()[op_name].get_converter(attrs.pop(OPSET, opset))
             result = convert(self.bb, inputs, attrs, [self._nodes, self._params])
             if isinstance(result, relax.Expr):
@@ -115,6 +121,31 @@ def _check_made_up(op_name: str, node: str, inputs: list[Any]) -> None:
         start, limit, delta = [float(value.value.numpy().reshape(-1)[0]) for value in inputs][:3]
         steps = (limit - start) / delta if delta else math.inf
         check_made_up(node, [math.ceil(steps) if math.isfinite(steps) else -1] if steps > 0 else [0])
+
+
+def _check_constant_windows(op_name: str, node: str, inputs: list[Any], attributes: Mapping[str, Any]) -> None:
+    """A window operator on a constant is computed by TVM at once, over the padded tensor, however long that takes."""
+    if not inputs or not isinstance(inputs[0], ir.GenericConst):
+        return
+    extents = list(static_shape(inputs[0].ty) or ())
+    pads = [int(pad) for pad in attributes.get("pads", ())]
+    if len(extents) > 2 and len(pads) == 2 * (len(extents) - 2):
+        rank = len(pads) // 2
+        extents[2:] = [extent + pads[at] + pads[at + rank] for at, extent in enumerate(extents[2:])]
+        check_made_up(node, extents)
+    taps = math.prod(int(extent) for extent in attributes.get("kernel_shape", ()))
+    if "Conv" in op_name and len(inputs) > 1 and isinstance(inputs[1], ir.GenericConst):
+        taps = math.prod(inputs[1].ty.shape.values[at] for at in range(len(extents)) if at != 1)
+    if op_name == "RoiAlign":
+        ratio = int(attributes.get("sampling_ratio", 0)) or max(extents, default=1)
+        sides = [int(attributes.get(f"output_{side}", 1)) for side in ("height", "width")]
+        taps = math.prod(sides) * ratio**2
+    if taps * math.prod(extents) > _MOST_STEPS_AT_ONCE:
+        raise ModelError(
+            f"node {quoted(node)} computes a constant in more than {_MOST_STEPS_AT_ONCE:,} steps",
+            why="constants are computed when the model is compiled",
+            hint="compute it before the model is exported",
+        )
 
 
 def _import(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import onnx
 
 from ..errors import ModelError, UnsupportedOperatorError, quoted
-from .limits import IO_DTYPES, LARGEST_TENSOR, check_dtype, check_shape
+from .limits import IO_DTYPES, check_dtype, check_shape
 from .onnx_external import read_external
 from .onnx_microsoft import MICROSOFT
 from .onnx_simplify import has_definition, importable
@@ -179,14 +178,3 @@ def _refuse(file: str, node: onnx.NodeProto) -> None:
 def label(node: onnx.NodeProto) -> str:
     """The name of a node, or what it makes when it has none."""
     return str(node.name) or ", ".join(node.output) or str(node.op_type)
-
-
-def check_made_up(node: str, shape: list[int]) -> None:
-    """Refuse a constant that an operator makes up out of its shape before memory is spent on it."""
-    if any(extent < 0 for extent in shape):
-        raise ModelError(f"node {quoted(node)} makes a tensor of no or endless length", why="its inputs are wrong")
-    if math.prod(shape) > LARGEST_TENSOR:
-        raise ModelError(
-            f"node {quoted(node)} makes a tensor of shape {shape}",
-            why=f"more than {LARGEST_TENSOR:,} bytes in one tensor are beyond any Cortex-M",
-        )

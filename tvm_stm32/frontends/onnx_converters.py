@@ -121,12 +121,19 @@ def _tile(_builder: relax.BlockBuilder, inputs: Inputs, _attributes: Attributes)
 
 
 def _positive(builder: relax.BlockBuilder, indices: relax.Expr, extents: Any) -> relax.Expr:
-    """Indices with negative ones counted from the end; ``extents`` broadcast against them."""
+    """Indices with negative ones counted from the end; ``extents`` broadcast against them.
+
+    Raises :class:`ValueError` for a constant one outside: the network would read or write outside its tensor.
+    """
     dtype = _dtype(indices)
-    if dtype.startswith("uint"):
-        return indices
     array = _array(indices)
     limit = np.asarray(extents, dtype)
+    if array is not None:
+        outside = array[(array >= limit) | ((array < 0) & (array + limit < 0))]
+        if outside.size:
+            raise ValueError(f"index {outside.flat[0]} is outside of {np.atleast_1d(extents).tolist()} elements")
+    if dtype.startswith("uint"):
+        return indices
     if array is not None:
         return _const(np.where(array < 0, array + limit, array), dtype)
     shifted = builder.normalize(op.add(indices, _const(limit, dtype)))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import onnx
 
 from ..errors import ModelError, quoted
 from .limits import check_shape
+from .onnx_locations import external_locations, is_inside
 
 MOST_BYTES = 512 << 20
 """Of all external tensors of a model together; more than any Cortex-M addresses as flash."""
@@ -38,6 +39,18 @@ def read_external(file: str, folder: Path, tensors: Iterable[onnx.TensorProto]) 
         tensor.data_location = onnx.TensorProto.DEFAULT
 
 
+def with_external(path: Path, data: bytes) -> Iterator[bytes]:
+    """The bytes a model at ``path`` consists of: its own, then those of its external files in the order of their names.
+
+    What ``cat model.onnx a.data b.data`` prints; call it after :func:`read_external` has checked the places.
+    """
+    yield data
+    for location in external_locations(path):
+        with (path.parent / location).open("rb") as stream:
+            while block := stream.read(1 << 20):
+                yield block
+
+
 def _refused(file: str, what: str, place: str, why: str) -> ModelError:
     return ModelError(
         f"{file}: {what} keeps its data in another file, {quoted(place)}",
@@ -49,9 +62,7 @@ def _refused(file: str, what: str, place: str, why: str) -> ModelError:
 
 def _place(file: str, folder: Path, what: str, location: str) -> Path:
     """The file that ``location`` names. A pure check of the text comes first, so that nothing outside is touched."""
-    parts = PurePosixPath(location).parts
-    foreign = PureWindowsPath(location)
-    if not location or "\0" in location or foreign.drive or foreign.root or "\\" in location or ".." in parts:
+    if not is_inside(location):
         raise _refused(file, what, location, "the place is not one inside of the model's folder")
     root = folder.resolve()
     try:

@@ -121,12 +121,19 @@ def control_flow(graph: Graph, node: onnx.NodeProto) -> bool:
     return node.op_type == "Scan" and _scan(graph, node)
 
 
-def _body(graph: Graph, node: onnx.NodeProto, body: onnx.GraphProto, inputs: list[str]) -> list[str]:
+def _constants(graph: Graph, body: onnx.GraphProto) -> dict[str, str]:
+    """The constants of a subgraph, which all its copies share: their names in the graph by their own."""
+    return {
+        tensor.name: graph.constant(graph.fresh(tensor.name), numpy_helper.to_array(tensor))
+        for tensor in body.initializer
+    }
+
+
+def _body(
+    graph: Graph, node: onnx.NodeProto, body: onnx.GraphProto, inputs: list[str], constants: Mapping[str, str]
+) -> list[str]:
     """Add one copy of a subgraph; names of its outputs."""
-    names: dict[str, str] = dict(zip((value.name for value in body.input), inputs, strict=True))
-    for tensor in body.initializer:
-        if tensor.name not in names:
-            names[tensor.name] = graph.constant(graph.fresh(tensor.name), numpy_helper.to_array(tensor))
+    names = {**constants, **dict(zip((value.name for value in body.input), inputs, strict=True))}
     versions = dict(graph.opsets)
     versions[node.domain] = opset_of(node, graph.opsets)
     graph_add(graph, body.node, names, versions)
@@ -138,7 +145,7 @@ def _branch(graph: Graph, node: onnx.NodeProto) -> bool:
     if condition is None:
         return _choice(graph, node)
     body = attribute(node, "then_branch" if bool(condition.reshape(-1)[0]) else "else_branch", None)
-    _give(graph, _body(graph, node, body, []), list(node.output))
+    _give(graph, _body(graph, node, body, [], _constants(graph, body)), list(node.output))
     return True
 
 
@@ -147,7 +154,8 @@ def _choice(graph: Graph, node: onnx.NodeProto) -> bool:
     extents = graph.shape(node.input[0])
     if extents is None or any(extent != 1 for extent in extents):
         return False
-    branches = [_body(graph, node, attribute(node, name, None), []) for name in ("then_branch", "else_branch")]
+    bodies = [attribute(node, name, None) for name in ("then_branch", "else_branch")]
+    branches = [_body(graph, node, body, [], _constants(graph, body)) for body in bodies]
     for first, second in zip(*branches, strict=True):
         shape = graph.shape(first)
         if shape is None or shape != graph.shape(second):
@@ -179,12 +187,13 @@ def _loop(graph: Graph, node: onnx.NodeProto) -> bool:
     going = bool(graph.values[condition].reshape(-1)[0]) if condition else True
     states = list(node.input[2:])
     collected: list[list[str]] = [[] for _ in range(len(body.output) - 1 - len(states))]
+    constants = _constants(graph, body)
     step = 0
     while going and step < trips:
         if step >= MOST_STEPS:
             return False
         flag = graph.number(np.asarray(going))
-        results = _body(graph, node, body, [graph.number(np.asarray(step, np.int64)), flag, *states])
+        results = _body(graph, node, body, [graph.number(np.asarray(step, np.int64)), flag, *states], constants)
         if results[0] not in graph.values:
             return False
         going = bool(graph.values[results[0]].reshape(-1)[0])
@@ -253,12 +262,13 @@ def _steps(
     if not 0 < steps <= MOST_STEPS:
         return None
     collected: list[list[str]] = [[] for _ in range(len(body.output) - len(states))]
+    constants = _constants(graph, body)
     for step in range(steps):
         slices = [
             graph.emit("Gather", name, steps - 1 - step if back else step, axis=axis)
             for name, axis, back in zip(scanned, axes, backwards, strict=True)
         ]
-        results = _body(graph, node, body, [*states, *slices])
+        results = _body(graph, node, body, [*states, *slices], constants)
         states = results[: len(states)]
         for found, result in zip(collected, results[len(states) :], strict=True):
             found.append(result)

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from .limits import MOST_STEPS
-from .onnx_graph import Graph, attribute
+from .onnx_graph import Graph, attribute, check_made_up
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
@@ -138,6 +138,7 @@ def recurrent(graph: Graph, node: onnx.NodeProto) -> bool:
         data = graph.emit("Transpose", data, perm=[1, 0, 2])
         shape = [shape[1], shape[0], shape[2]]
     steps, batch, _ = shape
+    check_made_up(graph.label, [batch, hidden])
     direction = attribute(node, "direction", "forward")
     backwards = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}.get(direction, [])
     functions = _activations(graph, node, kind, len(backwards))

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from .onnx_converters import RESAMPLE
-from .onnx_graph import Graph, attribute
+from .onnx_graph import LARGEST_TABLE, Graph, attribute, check_made_up
 
 _FLOAT = onnx.TensorProto.FLOAT
 
@@ -24,6 +24,7 @@ def resize(graph: Graph, node: onnx.NodeProto) -> bool:
     if shape is None or plan is None:
         return False
     sizes, scales, regions = plan
+    check_made_up(graph.label, sizes)
     mode = attribute(node, "mode", "nearest")
     transformation = attribute(node, "coordinate_transformation_mode", "half_pixel")
     if node.op_type == "Upsample" or (len(node.input) == 2 and node.op_type == "Resize" and not _has_roi(node)):
@@ -43,7 +44,7 @@ def resize(graph: Graph, node: onnx.NodeProto) -> bool:
             index = _nearest(at, attribute(node, "nearest_mode", "round_prefer_floor"), node.op_type)
             value = graph.emit("Gather", value, np.clip(index, 0, extent - 1).astype(np.int32), axis=axis)
             continue
-        index, weight = _taps(at, extent, scales[axis], mode, node)
+        index, weight = _taps(at, extent, scales[axis], mode, node, graph.label)
         value = graph.emit(RESAMPLE, value, index.astype(np.int32), weight.astype(np.float32), axis=axis)
         _known_shape(graph, value, axis, size, shape)
         shape[axis] = size
@@ -152,7 +153,9 @@ def _nearest(at: np.ndarray, mode: str, operator: str) -> np.ndarray:
     return np.asarray(np.floor(at) if mode == "floor" else np.ceil(at))
 
 
-def _taps(at: np.ndarray, extent: int, scale: float, mode: str, node: onnx.NodeProto) -> tuple[np.ndarray, np.ndarray]:
+def _taps(
+    at: np.ndarray, extent: int, scale: float, mode: str, node: onnx.NodeProto, label: str
+) -> tuple[np.ndarray, np.ndarray]:
     """Positions and weights [output, tap]."""
     antialias = bool(attribute(node, "antialias", 0))
     stretch = min(scale, 1.0) if antialias else 1.0
@@ -160,6 +163,7 @@ def _taps(at: np.ndarray, extent: int, scale: float, mode: str, node: onnx.NodeP
     first = np.floor(at).astype(np.int64)
     fraction = at - first
     taps = math.ceil(reach / stretch)
+    check_made_up(label, [len(at), 2 * taps], LARGEST_TABLE)
     offsets = np.arange(-taps + 1, taps + 1)
     distance = (offsets[None, :] - fraction[:, None]) * stretch
     if mode == "linear":

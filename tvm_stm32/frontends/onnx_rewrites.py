@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from .onnx_graph import OPSET, Graph, Rewriter, attribute
+from .onnx_graph import MOST_PLACES, OPSET, Graph, Rewriter, attribute, check_made_up
 from .onnx_inline import expand, standard_function
 from .onnx_quantized import QUANTIZED
 from .onnx_recurrent import recurrent
@@ -294,6 +294,7 @@ def _max_pool(graph: Graph, node: onnx.NodeProto) -> bool:
     if attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
         return False
     spatial, outputs = shape[2:], result[2:]
+    check_made_up(graph.label, [*outputs, *kernel], MOST_PLACES)
     index = np.zeros((math.prod(outputs), math.prod(kernel)), np.int64)
     inside = np.ones(index.shape, bool)
     for place, out in enumerate(np.ndindex(*outputs)):
@@ -349,6 +350,7 @@ def _max_unpool(graph: Graph, node: onnx.NodeProto) -> bool:
         places = target
     number = helper.tensor_dtype_to_np_dtype(graph.element(node.input[0]))
     values = graph.emit("Reshape", node.input[0], [-1])
+    check_made_up(graph.label, sizes)
     flat = graph.emit("ScatterElements", np.zeros(math.prod(sizes), number), places, values, axis=0)
     graph.emit_to([node.output[0]], "Reshape", flat, sizes)
     return True

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import onnx
 
-from .onnx_graph import Graph, Rewriter, attribute, opset_of
+from .onnx_graph import LARGEST_TABLE, MOST_PLACES, Graph, Rewriter, attribute, check_made_up, opset_of
 
 _FLOAT = onnx.TensorProto.FLOAT
 
@@ -45,6 +45,7 @@ def _fourier(graph: Graph, node: onnx.NodeProto) -> bool:
     if taken < shape[axis]:
         parts = [graph.emit("Slice", part, [0], [taken], [-1]) for part in parts]
     count = length // 2 + 1 if onesided and not inverse else length
+    check_made_up(graph.label, [taken, count], LARGEST_TABLE)
     angle = 2 * math.pi * np.outer(np.arange(taken), np.arange(count)) / length
     cosine, sine = np.cos(angle), np.sin(angle)
     if inverse:
@@ -84,6 +85,7 @@ def _short_time_fourier(graph: Graph, node: onnx.NodeProto) -> bool:
         shape = [*shape, 1]
         signal = graph.emit("Unsqueeze", signal, [-1])
     frames = (shape[1] - length) // step + 1
+    check_made_up(graph.label, [max(frames, length), length], LARGEST_TABLE)
     places = np.arange(frames)[:, None] * step + np.arange(length)[None, :]
     onesided = bool(attribute(node, "onesided", 1)) and shape[2] == 1
     count = length // 2 + 1 if onesided else length
@@ -113,6 +115,8 @@ def _columns_to_image(graph: Graph, node: onnx.NodeProto) -> bool:
         for at in range(rank)
     ]
     taps, blocks = math.prod(kernel), math.prod(counts)
+    check_made_up(graph.label, [taps, *counts], MOST_PLACES)
+    check_made_up(graph.label, sizes, MOST_PLACES)
     covering: list[list[int]] = [[] for _ in range(math.prod(sizes))]
     for tap, at in enumerate(np.ndindex(*kernel)):
         for number, place in enumerate(np.ndindex(*counts)):

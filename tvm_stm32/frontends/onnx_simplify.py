@@ -60,7 +60,7 @@ def simplify(model: onnx.ModelProto, shapes: dict[str, list[int]]) -> onnx.Graph
             kind = helper.make_tensor_type_proto(value.type.tensor_type.elem_type, shapes[value.name])
             graph.types[value.name] = kind
     for tensor in source.initializer:
-        graph.constant(tensor.name, numpy_helper.to_array(tensor))
+        graph.given(tensor.name, numpy_helper.to_array(tensor))
     for node in source.node:
         graph.label = node.name
         graph.add(node)

@@ -5,10 +5,11 @@ PyTorch is an optional extra: ``pip install tvm-stm32[torch]``.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib
 import io
 import warnings
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,11 @@ from tvm import relax
 from ..errors import ModelError, ToolchainError, UnsupportedOperatorError, quoted
 from ..model import Model, Provenance, Quantization, TensorInfo
 from . import provenance
-from .binding import bind
 from .limits import check_module
+from .pytorch_archive import plain_program
+from .pytorch_operators import OPERATORS
+from .pytorch_quantized import QUANTIZE_OPERATORS
 from .reasons import reason
-
-LARGEST_FILE = 1 << 30
-"""Bytes an exported program may unpack to."""
 
 _QUANTIZED = "quantized_decomposed"
 
@@ -32,14 +32,18 @@ _QUANTIZED = "quantized_decomposed"
 def load(path: Path) -> Model:
     """Read a ``.pt2`` file. Raises :class:`ModelError`."""
     torch = _torch()
+    with contextlib.suppress(ImportError):
+        # Declares pt2e's operators, without which a program that uses them cannot be read.
+        importlib.import_module("torch.ao.quantization.fx._decomposed")
     data = path.read_bytes()
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > LARGEST_FILE:
-                raise ModelError(f"{path.name}: the program unpacks to more than {LARGEST_FILE:,} bytes")
+        samples = io.BytesIO()
+        torch.save(((), {}), samples)
+        plain = plain_program(path.name, data, samples.getvalue())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            program = torch.export.load(io.BytesIO(data))
+            program = torch.export.load(io.BytesIO(plain))
+            program._example_inputs = _zeros(torch, program), {}
     except ModelError:
         raise
     except Exception as error:  # zip, JSON and torch's own exceptions
@@ -54,9 +58,12 @@ def load(path: Path) -> Model:
 def from_torch(module: Any, example_inputs: tuple[Any, ...], name: str = "module") -> Model:
     """Export a ``torch.nn.Module`` with ``example_inputs`` and read it; its provenance is ``name`` and its weights."""
     torch = _torch()
+    # A module that was exported before (pt2e's convert returns one) refuses eval: its mode is part of its graph.
+    with contextlib.suppress(NotImplementedError):
+        module.eval()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = torch.export.export(module.eval(), example_inputs)
+        program = torch.export.export(module, example_inputs)
     digest = hashlib.sha256(str(program.graph).encode())
     for tensor in program.state_dict.values():
         digest.update(np.ascontiguousarray(tensor.detach().cpu().numpy()).tobytes())
@@ -71,7 +78,7 @@ def from_program(program: Any, origin: Provenance) -> Model:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            module = from_exported_program(program, custom_convert_map=_QUANTIZE_OPERATORS)
+            module = from_exported_program(program, custom_convert_map={**OPERATORS, **QUANTIZE_OPERATORS})
     except Exception as error:  # the importer raises whatever a malformed node leads to
         raise UnsupportedOperatorError(
             f"{origin.file_name}: the PyTorch importer cannot read it", why=reason(error)
@@ -97,6 +104,13 @@ def _torch() -> Any:
             "PyTorch is not installed", why="the model is a PyTorch program", hint="pip install 'tvm-stm32[torch]'"
         ) from error
     return torch
+
+
+def _zeros(torch: Any, program: Any) -> tuple[Any, ...]:
+    """Inputs of the program's own shapes, in place of the samples in its file."""
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    inputs = [values[name] for name in program.graph_signature.user_inputs]
+    return tuple(torch.zeros(tuple(value.shape), dtype=value.dtype) for value in inputs)
 
 
 def _check(program: Any, origin: Provenance) -> None:
@@ -156,36 +170,3 @@ def _with_quantization(program: Any, info: TensorInfo) -> TensorInfo:
                 info.name, info.shape, info.dtype, Quantization((float(node.args[1]),), (int(node.args[2]),))
             )
     return info
-
-
-def _quantize(node: Any, importer: Any) -> relax.Var:
-    data = importer.env[node.args[0]]
-    scale, zero_point = float(node.args[1]), int(node.args[2])
-    low, high, dtype = int(node.args[3]), int(node.args[4]), str(node.args[5]).removeprefix("torch.")
-    call = relax.op.quantize(data, relax.const(scale, "float32"), relax.const(zero_point, "int32"), 0, dtype)
-    limits = np.iinfo(dtype)
-    codes = bind(importer.block_builder, call, node.name)
-    if (low, high) == (limits.min, limits.max):
-        return codes
-    return bind(importer.block_builder, relax.op.clip(codes, low, high), node.name)
-
-
-def _dequantize(node: Any, importer: Any) -> relax.Var:
-    data = importer.env[node.args[0]]
-    scale, zero_point = float(node.args[1]), int(node.args[2])
-    call = relax.op.dequantize(data, relax.const(scale, "float32"), relax.const(zero_point, "int32"), 0)
-    return bind(importer.block_builder, call, node.name)
-
-
-def _dequantize_channels(node: Any, importer: Any) -> relax.Var:
-    # The scales are a buffer, bound to its value once the whole program is read; zero points are 0 (see _check).
-    data, scales = importer.env[node.args[0]], importer.env[node.args[1]]
-    call = relax.op.dequantize(data, scales, relax.const(0, "int32"), int(node.args[3]))
-    return bind(importer.block_builder, call, node.name)
-
-
-_QUANTIZE_OPERATORS = {
-    "quantize_per_tensor.default": _quantize,
-    "dequantize_per_tensor.default": _dequantize,
-    "dequantize_per_channel.default": _dequantize_channels,
-}

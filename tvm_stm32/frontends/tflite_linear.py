@@ -34,7 +34,10 @@ def _parameters(
     site.require_quantized(data, site.output)
     if weight.scales.size not in (1, channels):
         raise site.refused(f"'{weight.name}' has {weight.scales.size} scales for {channels} channels")
-    real = data.scale * np.broadcast_to(weight.scales, (channels,)) / site.output.scale
+    product = data.scale * weight.scales
+    if site.unsigned:
+        product = product.astype(np.float32).astype(np.float64)  # LiteRT's uint8 kernels round it
+    real = np.broadcast_to(product, (channels,)) / site.output.scale
     multiplier, shift = quantize_multipliers(real)
     low, high = site.clamp(activation)
     requantization = Requantization(multiplier, shift, site.output.zero_point, "tflm", low, max(low, high))

@@ -125,42 +125,6 @@ def _strided_slice(site: Site) -> relax.Expr:
     return site.shaped(slices(site, data.codes, ranges))
 
 
-def _gather(site: Site) -> relax.Expr:
-    options, data, indices = site.options("Gather"), site.data(0), site.data(1)
-    axis, batch = int(options.Axis()) % data.rank, int(options.BatchDims())
-    if batch < 0 or batch > min(axis, indices.rank):
-        raise site.refused(f"it has {batch} batch dimensions, axis {axis} and indices of rank {indices.rank}")
-    if indices.value is not None and not ((indices.value >= 0) & (indices.value < data.shape[axis])).all():
-        raise site.refused(f"an index is outside dimension {axis}, which has {data.shape[axis]} elements")
-    codes = data.codes if data.expr is None else site.emit(data.codes)
-    if batch:
-        return _batched_gather(site, codes, indices, axis, batch)
-    return op.take(codes, indices.codes, axis, mode="fast" if indices.value is not None else "clip")
-
-
-def _batched_gather(site: Site, codes: relax.Expr, indices: Operand, axis: int, batch: int) -> relax.Expr:
-    """One look-up along a dimension that holds all batches: the indices of each are moved on to its own part."""
-    shape = shape_of(codes)
-    batches, extent = math.prod(shape[:batch]), shape[axis]
-    order = [*range(batch), axis, *(i for i in range(batch, len(shape)) if i != axis)]
-    moved = site.emit(op.permute_dims(codes, order)) if axis != batch else codes
-    rest = [shape[i] for i in order[batch + 1 :]]
-    flat = site.emit(op.reshape(moved, [batches * extent, *rest]))
-    inner = math.prod(indices.shape[batch:])
-    starts = np.arange(batches, dtype=np.int32)[:, None] * extent
-    if indices.value is not None:
-        places = relax.const((indices.value.reshape(batches, inner).astype(np.int32) + starts).ravel())
-    else:
-        own = op.clip(site.math.cast(op.reshape(indices.codes, [batches, inner]), "int32"), 0, extent - 1)
-        places = site.emit(op.reshape(site.emit(op.add(own, relax.const(starts))), [batches * inner]))
-    taken = site.emit(op.take(flat, places, 0, mode="fast"))
-    result = site.emit(op.reshape(taken, [*indices.shape, *rest]))
-    # Dimensions between the batches and the axis come before those of the indices.
-    between, rank = axis - batch, len(indices.shape)
-    back = [*range(batch), *range(rank, rank + between), *range(batch, rank)]
-    return op.permute_dims(result, [*back, *range(rank + between, rank + len(rest))]) if between else result
-
-
 def _tile(site: Site) -> relax.Expr:
     return op.tile(site.data(0).codes, site.integers(1))
 
@@ -281,37 +245,36 @@ def _space_to_batch(site: Site) -> relax.Expr:
     return site.shaped(moved)
 
 
-def _move(convert: Callable[[Site], relax.Expr | list[relax.Expr]], *dtypes: str, subject: int = 0) -> Rule:
+def move(convert: Callable[[Site], relax.Expr | list[relax.Expr]], *dtypes: str, subject: int = 0) -> Rule:
     return Rule(convert, dict.fromkeys(dtypes or ("int8", "uint8", "int16"), "move"), subject)
 
 
 # Of the operators the importer reads on codes only, or wrongly.
-_ALL = ("int8", "uint8", "int16", "int32", "int64", "bool", "float32")
+ALL = ("int8", "uint8", "int16", "int32", "int64", "bool", "float32")
 
 RULES = {
-    "RESHAPE": _move(_reshape),
-    "SQUEEZE": _move(_reshape),
-    "EXPAND_DIMS": _move(_reshape, *_ALL),
-    "TRANSPOSE": _move(_transpose),
-    "CONCATENATION": _move(_concatenation),
-    "PACK": _move(_pack),
-    "UNPACK": _move(_unpack),
-    "SPLIT": _move(_split, subject=1),
-    "SPLIT_V": _move(_split_v),
-    "SLICE": _move(_slice),
-    "STRIDED_SLICE": _move(_strided_slice),
-    "GATHER": _move(_gather),
-    "TILE": _move(_tile),
-    "REVERSE_V2": _move(_reverse),
-    "SPACE_TO_DEPTH": _move(_space_to_depth),
-    "DEPTH_TO_SPACE": _move(_depth_to_space),
-    "PAD": _move(_pad),
-    "PADV2": _move(_pad),
-    "MIRROR_PAD": _move(_mirror_pad, "int8", "uint8", "int16", "float32"),
-    "BROADCAST_TO": _move(_broadcast_to),
-    "SELECT": _move(_select, subject=1),
-    "SELECT_V2": _move(_select, subject=1),
-    "RESIZE_NEAREST_NEIGHBOR": _move(_resize_nearest),
-    "BATCH_TO_SPACE_ND": _move(_batch_to_space),
-    "SPACE_TO_BATCH_ND": _move(_space_to_batch),
+    "RESHAPE": move(_reshape),
+    "SQUEEZE": move(_reshape),
+    "EXPAND_DIMS": move(_reshape, *ALL),
+    "TRANSPOSE": move(_transpose),
+    "CONCATENATION": move(_concatenation),
+    "PACK": move(_pack),
+    "UNPACK": move(_unpack),
+    "SPLIT": move(_split, subject=1),
+    "SPLIT_V": move(_split_v),
+    "SLICE": move(_slice),
+    "STRIDED_SLICE": move(_strided_slice),
+    "TILE": move(_tile),
+    "REVERSE_V2": move(_reverse),
+    "SPACE_TO_DEPTH": move(_space_to_depth),
+    "DEPTH_TO_SPACE": move(_depth_to_space),
+    "PAD": move(_pad),
+    "PADV2": move(_pad),
+    "MIRROR_PAD": move(_mirror_pad, "int8", "uint8", "int16", "float32"),
+    "BROADCAST_TO": move(_broadcast_to),
+    "SELECT": move(_select, subject=1),
+    "SELECT_V2": move(_select, subject=1),
+    "RESIZE_NEAREST_NEIGHBOR": move(_resize_nearest),
+    "BATCH_TO_SPACE_ND": move(_batch_to_space),
+    "SPACE_TO_BATCH_ND": move(_space_to_batch),
 }

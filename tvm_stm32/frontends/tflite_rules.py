@@ -8,6 +8,7 @@ from __future__ import annotations
 from . import (
     tflite_binary,
     tflite_border,
+    tflite_indexing,
     tflite_linear,
     tflite_moves,
     tflite_recurrent,
@@ -28,4 +29,5 @@ RULES: dict[str, Rule] = {
     **tflite_reduce.RULES,
     **tflite_border.RULES,
     **tflite_moves.RULES,
+    **tflite_indexing.RULES,
 }

@@ -8,12 +8,15 @@ from typing import Protocol
 from tvm import IRModule, relax
 
 from ..model import Model
+from .dialect import name_of
+from .indices import IndexGuard
 from .legalize_qnn import legalize_qnn
 from .naming import adopt_names, is_made_up
 from .peephole import Peephole
 from .pooling import integer_pool
 from .qdq import Emit, QdqRewriter
 from .qnn import QnnRewriter
+from .quantization import inner_quantization, through_aliases
 from .ssa import Function, normalized, rebuilt
 
 
@@ -24,13 +27,16 @@ class _Rewriter(Protocol):
 def prepare(model: Model) -> IRModule:
     """The module with every quantized operator that has an integer kernel as a ``q.*`` call.
 
-    What remains are plain Relax operators; ``qnn`` calls without a kernel are decomposed into those.
+    What remains are plain Relax operators; ``qnn`` calls without a kernel are decomposed into those. ``model.tensors``
+    learns what the fused operators said of their results.
     """
     function = adopt_names(model.module["main"])
+    known = inner_quantization(function)
     if model.numerics == "relay":
         function = _apply(function, lambda view, emit: QnnRewriter(view, emit))
     elif model.numerics != "float":
         function = _apply(function, lambda view, emit: QdqRewriter(view, model.numerics, emit))
+    model.tensors.update(through_aliases(function, known))
     function = _apply(function, lambda view, _emit: _IntegerPools(view, model))
     for _ in range(8):
         simpler = _apply(function, lambda view, emit: Peephole(view, emit))
@@ -38,6 +44,7 @@ def prepare(model: Model) -> IRModule:
             function = simpler
             break
         function = simpler
+    function = _apply(function, lambda view, emit: IndexGuard(view, emit, model.provenance.file_name))
     # TIR functions that an importer wrote itself, called from main.
     others = {var: body for var, body in model.module.functions.items() if var.name_hint != "main"}
     module = legalize_qnn(IRModule({"main": adopt_names(function)}))
@@ -61,7 +68,9 @@ def _apply(function: relax.Function, make: Callable[[Function, Emit], _Rewriter]
 
     def emit(value: relax.Expr) -> relax.Expr:
         call = normalized(value)
-        variable = relax.DataflowVar(label, call.ty)
+        # An operand turned around first is not yet the value that bears the model's name.
+        moved = name_of(call) in ("relax.permute_dims", "relax.reshape")
+        variable = relax.DataflowVar("lv" if moved else label, call.ty)
         bindings.append(relax.VarBinding(variable, call))
         view.definitions[variable] = call
         return variable

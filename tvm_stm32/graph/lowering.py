@@ -6,6 +6,7 @@ that only give a tensor another shape become ``relax.reshape``, which callers tu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,6 +24,9 @@ _RESHAPES = frozenset(
 )
 _IDENTITIES = frozenset({"relax.astype", "relax.broadcast_to", "relax.builtin.stop_lift_params"})
 _DTYPES = frozenset({"float32", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"})
+
+# Elements that folding may add to a model.
+_MOST_FOLDED = 1 << 24
 
 # Folded here when every argument is a constant: numpy rounds these exactly as the generated C would, and compiling a
 # function for each (what FoldConstant does) would take longer than the rest of the lowering together.
@@ -166,7 +170,22 @@ def _output_variables(function: relax.Function) -> set[relax.Var]:
 
 def _simplify(module: ir.IRModule) -> ir.IRModule:
     """Fold cheap operators on constants, make reshapes uniform and drop identities, in one pass over ``main``."""
-    return _rebuild(module, _simplify_call)
+    grown = 0
+
+    def simplified(value: relax.Expr) -> relax.Expr:
+        nonlocal grown
+        shape = _shape(value)
+        if shape is not None and isinstance(value, relax.Call):
+            # Folding a broadcast makes more than was there; all of it together is bounded.
+            more = math.prod(shape) - max((math.prod(_shape(a) or (0,)) for a in value.args), default=0)
+            if grown + max(0, more) > _MOST_FOLDED:
+                return value
+            result = _simplify_call(value)
+            grown += max(0, more) if isinstance(result, ir.GenericConst) else 0
+            return result
+        return _simplify_call(value)
+
+    return _rebuild(module, simplified)
 
 
 def _plain_attributes(function: relax.Function) -> dict[str, Any]:
@@ -313,12 +332,16 @@ def _label(main: relax.Function, variable: relax.Var) -> str:
 
 
 def _has_constant_calls(function: relax.Function) -> bool:
+    """Whether folding is worth it: something is known now, and what is known takes no more room than may be spent."""
+    size, known = 0, set()
     for binding in _bindings(function):
-        if name_of(binding.value) == "relax.call_tir":
-            arguments = list(binding.value.args[1].fields)
-            if arguments and all(_array(argument) is not None for argument in arguments):
-                return True
-    return False
+        if name_of(binding.value) != "relax.call_tir":
+            continue
+        arguments = list(binding.value.args[1].fields)
+        if arguments and all(_array(argument) is not None or argument in known for argument in arguments):
+            known.add(binding.var)
+            size += math.prod(_shape(binding.var) or (0,))
+    return bool(known) and size <= _MOST_FOLDED
 
 
 def _source_names(before: relax.Function, after: ir.IRModule) -> dict[relax.Var, str]:

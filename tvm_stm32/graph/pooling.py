@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+
 import numpy as np
 from tvm import relax
 
 from .. import numerics
 from ..model import Numerics
-from . import dialect
+from . import dialect, operators
 from .activation import activation_bounds
+from .elementwise import RealFunction
 from .operators import Requantization
 from .ssa import Function, dtype_of, normalized, shape_of
 
@@ -50,6 +54,36 @@ def tflm_mean(requantization: Requantization, count: int) -> Requantization:
         requantization.clamp_min,
         requantization.clamp_max,
     )
+
+
+def mean_of_function(
+    function: RealFunction,
+    axes: list[int],
+    shape: Sequence[int],
+    output: Requantization,
+    scale: float,
+    emit: Callable[[relax.Expr], relax.Expr],
+) -> relax.Expr | None:
+    """The mean over ``axes`` of a function of int8 codes, as codes of ``scale``, in plain integer operators.
+
+    Each code stands for its share of the mean in fixed point, so the sum needs a shift and no multiplication. Of
+    ``output`` zero point and clamp count. None when rounding the shares could be seen.
+    """
+    op = relax.op
+    codes = function.data.data
+    count = math.prod(shape_of(codes)[axis] for axis in axes)
+    largest = max(1.0, float(np.abs(function.values).max()) / scale)
+    bits = 29 - math.ceil(math.log2(largest))
+    if bits < 16 or count > 1 << (bits - 8):
+        return None
+    shares = operators.const(np.rint(function.values / (scale * count) * 2.0**bits), "int32")
+    index = emit(op.add(emit(op.astype(codes, "int32")), relax.const(128, "int32")))
+    total = emit(op.sum(emit(op.take(shares, index, 0, "clip")), axes))
+    rounded = emit(op.add(total, relax.const(1 << (bits - 1), "int32")))
+    real = emit(op.right_shift(rounded, relax.const(bits, "int32")))
+    moved = emit(op.add(real, relax.const(output.zero_point, "int32")))
+    limited = emit(op.clip(moved, output.clamp_min, output.clamp_max))
+    return op.reshape(emit(op.astype(limited, "int8")), shape)
 
 
 def integer_pool(view: Function, value: relax.Expr, reference: Numerics) -> relax.Call | None:

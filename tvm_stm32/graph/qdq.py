@@ -25,10 +25,12 @@ from .affine import (
     quantize_parameters,
     quantized_constant,
 )
+from .elementwise import real_function
+from .geometry import CONVOLUTIONS, geometry
 from .operators import Requantization
-from .pooling import mean_call, tflm_mean
+from .pooling import mean_call, mean_of_function, tflm_mean
 from .softmax import real_softmax, softmax_call
-from .ssa import Function, constant, dtype_of, shape_of
+from .ssa import Function, constant, dtype_of, normalized, shape_of
 
 # Operators that only move codes: with equal quantization on both sides they work on int8 as they are.
 _MOVEMENT = {
@@ -106,11 +108,12 @@ class QdqRewriter:
             return None
         if isinstance(root.body, relax.Var):
             self.label = root.body.name
-        for pattern in (self._convolution, self._dense, self._binary, self._softmax, self._pool, self._movement):
+        patterns = (self._convolution, self._dense, self._binary, self._softmax, self._pool, self._movement)
+        for pattern in (*patterns, self._requantize, self._function):
             found = pattern(root)
             if found is not None:
                 return found
-        return self._requantize(root)
+        return None
 
     def _root(self, value: relax.Call) -> Root | None:
         parameters = quantize_parameters(value)
@@ -178,10 +181,10 @@ class QdqRewriter:
         rounded = np.rint(real / scale)
         return rounded.astype(np.int32) if (np.abs(rounded) < 2**31).all() else None
 
-    def _linear(self, root: Root, operator: str) -> Linear | None:
+    def _linear(self, root: Root, *names: str) -> Linear | None:
         """The parts of a root that is int8 data times constant int8 weights, plus a constant bias."""
         body, bias = self._biased(root.body)
-        call = self.view.match(body, operator)
+        call = self.view.match(body, *names)
         if call is None:
             return None
         data, weight = self._dequantized(call.args[0]), quantized_constant(self.view, call.args[1])
@@ -191,46 +194,45 @@ class QdqRewriter:
         return Linear(call, data, weight, bias)
 
     def _convolution(self, root: Root) -> relax.Expr | None:
-        linear = self._linear(root, "relax.nn.conv2d")
-        if linear is None:
+        linear = self._linear(root, *CONVOLUTIONS)
+        shape = geometry(linear.call) if linear is not None else None
+        if linear is None or shape is None:
             return None
-        data, weight, attrs = linear.data, linear.weight, linear.call.attrs
-        groups = int(attrs.groups)
-        kernel_layout, data_layout = str(attrs.kernel_layout), str(attrs.data_layout)
-        if data_layout not in ("NHWC", "NCHW") or sorted(kernel_layout) != list("HIOW"):
-            return None
-        axes = [kernel_layout.index(axis) for axis in "OHWI"]
-        values = weight.values.transpose(axes)
-        scales = weight.scale.transpose(axes)
-        zero_points = weight.zero_point.transpose(axes)
+        data, weight = linear.data, linear.weight
+        axes = [shape.kernel_layout.index(axis) for axis in "OHWI"]
+        values, scales, zero_points = (
+            shape.kernel(array).transpose(axes) for array in (weight.values, weight.scale, weight.zero_point)
+        )
         channel_scales = scales.reshape(scales.shape[0], -1)
         if zero_points.any() or not (channel_scales == channel_scales[:, :1]).all():
             return None
-        channels_in = shape_of(data.data)[data_layout.index("C")]
-        if groups > 1 and values.shape[3] * groups != channels_in:
+        source = shape.data(data.data)
+        if shape.row is not None:
+            source = self.emit(source)
+        channels_in = shape_of(source)[shape.data_layout.index("C")]
+        if shape.groups > 1 and values.shape[3] * shape.groups != channels_in:
             return None
         accumulator_scale = data.scale * channel_scales[:, 0].astype(np.float64)
         biases = self._bias_codes(linear.bias, accumulator_scale)
         if biases is None:
             return None
         real = accumulator_scale / root.scale
-        source = data.data
-        if data_layout == "NCHW":
+        if shape.data_layout == "NCHW":
             source = self.emit(relax.op.permute_dims(source, [0, 2, 3, 1]))
-        result = operators.conv2d(
+        result: relax.Expr = operators.conv2d(
             source,
             values,
             biases,
             root.requantization(real, self.rounding),
-            strides=[int(s) for s in attrs.strides],
-            padding=[int(p) for p in attrs.padding],
-            dilation=[int(d) for d in attrs.dilation],
-            groups=groups,
+            strides=shape.strides,
+            padding=shape.padding,
+            dilation=shape.dilation,
+            groups=shape.groups,
             input_zero_point=data.zero_point,
         )
-        if data_layout == "NCHW":
-            return relax.op.permute_dims(self.emit(result), [0, 3, 1, 2])
-        return result
+        if shape.data_layout == "NCHW":
+            result = relax.op.permute_dims(self.emit(result), [0, 3, 1, 2])
+        return result if shape.row is None else relax.op.reshape(self.emit(result), shape_of(linear.call))
 
     def _dense(self, root: Root) -> relax.Expr | None:
         linear = self._linear(root, "relax.matmul")
@@ -339,6 +341,8 @@ class QdqRewriter:
         if call is None:
             return None
         data = self._dequantized(call.args[0])
+        if data is None and dialect.name_of(call) == "relax.mean" and self.reference != "tflm":
+            return self._mean_of_function(root, call)
         if data is None or data.dtype != "int8":
             return None
         if dialect.name_of(call) == "relax.mean":
@@ -380,6 +384,16 @@ class QdqRewriter:
         )
         return relax.op.reshape(self.emit(pooled), shape_of(call))
 
+    def _mean_of_function(self, root: Root, call: relax.Call) -> relax.Expr | None:
+        """An activation that the quantizer left real, averaged."""
+        function = real_function(self.view, call.args[0])
+        if function is None:
+            return None
+        rank = len(shape_of(call.args[0]))
+        axes = sorted(int(axis) % rank for axis in (call.attrs.axis or range(rank)))
+        output = root.requantization(1.0, self.rounding)
+        return mean_of_function(function, axes, shape_of(call), output, root.scale, self.emit)
+
     def _movement(self, root: Root) -> relax.Expr | None:
         call = self.view.value(root.body)
         name = dialect.name_of(call)
@@ -392,19 +406,32 @@ class QdqRewriter:
         codes: list[relax.Expr] = []
         for part in parts:
             quantized = self._operand(part)
-            if quantized is None:
+            moved_later = (
+                self._codes_as(quantized, root) if quantized is not None else self._quantized_before(part, root)
+            )
+            if moved_later is None:
                 return None
-            codes.append(self._codes_as(quantized, root))
+            codes.append(moved_later)
         arguments[0] = relax.Tuple(codes) if isinstance(arguments[0], relax.Tuple) else codes[0]
         moved = relax.Call(call.op, arguments, call.attrs, call.ty_args)
         return self._clamped(moved, root)
+
+    def _quantized_before(self, part: relax.Expr, root: Root) -> relax.Expr | None:
+        """A real operand of what only moves elements, quantized before they move: rounding keeps their order."""
+        if self.reference == "tflm" or not shape_of(part):
+            return None
+        if self.view.uses.get(part, 0) > 1 and real_function(self.view, part) is None:
+            return None  # others need it as a real number: it would be computed twice
+        scale, zero_point = relax.const(root.scale, "float32"), relax.const(root.zero_point, "int32")
+        codes = self.rewrite(normalized(relax.op.quantize(part, scale, zero_point, 0, "int8")))
+        return None if codes is None else self.emit(codes)
 
     def _pad(self, root: Root, call: relax.Call) -> relax.Expr | None:
         data = self._dequantized(call.args[0])
         if data is None or data.dtype != "int8" or str(call.attrs.pad_mode) != "constant":
             return None
         value = call.args[1] if len(call.args) > 1 else None
-        real = 0.0 if value is None else getattr(value, "value", None)
+        real = getattr(call.attrs, "pad_value", 0.0) if value is None else getattr(value, "value", None)
         if isinstance(real, float | int):
             number = float(real)
         else:
@@ -434,6 +461,14 @@ class QdqRewriter:
         if (root.clamp_min, root.clamp_max) == (numerics.INT8_MIN, numerics.INT8_MAX):
             return call
         return relax.op.clip(self.emit(call), root.clamp_min, root.clamp_max)
+
+    def _function(self, root: Root) -> relax.Expr | None:
+        """A table for any function of one tensor's elements; TFLM's own functions have rules of their own."""
+        found = real_function(self.view, root.body) if self.reference != "tflm" else None
+        if found is None:
+            return None
+        codes = found.codes(root.scale, root.zero_point).clip(root.clamp_min, root.clamp_max)
+        return operators.table(found.data.data, codes, dialect.name_of(self.view.value(root.body)).split(".")[-1])
 
     def _requantize(self, root: Root) -> relax.Expr | None:
         data = self._dequantized(root.body)

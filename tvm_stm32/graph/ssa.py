@@ -29,10 +29,16 @@ class Function:
             self.uses[expr] = self.uses.get(expr, 0) + 1
 
     def value(self, expr: relax.Expr) -> relax.Expr:
-        """The call behind a variable (through plain aliases), or the expression itself."""
-        while isinstance(expr, relax.Var) and expr in self.definitions:
-            expr = self.definitions[expr]
-        return expr
+        """The call behind a variable (through plain aliases and written-out tuples), or the expression itself."""
+        while True:
+            if isinstance(expr, relax.Var) and expr in self.definitions:
+                expr = self.definitions[expr]
+            elif isinstance(expr, relax.TupleGetItem) and isinstance(
+                whole := self.value(expr.tuple_value), relax.Tuple
+            ):
+                expr = whole.fields[expr.index]
+            else:
+                return expr
 
     def match(self, expr: relax.Expr, *names: str) -> relax.Call | None:
         """The call behind ``expr`` when its operator is one of ``names``."""

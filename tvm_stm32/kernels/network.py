@@ -20,6 +20,7 @@ from . import elementwise
 from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
 from .convolution import lower_conv2d
 from .dense import lower_dense
+from .quantization import annotate
 from .recurrent import lower_recurrent
 from .rows import lower_quantize, lower_rows
 from .tir import lower_prim_func
@@ -65,7 +66,9 @@ def build_library(
         output_tensors=[],
         notes=list(model.notes),
     )
-    return _Builder(lowered, KernelContext(library, target, level), model.states).build()
+    built = _Builder(lowered, KernelContext(library, target, level), model.states).build()
+    annotate(built, model.tensors)
+    return built
 
 
 class _Builder:

@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from ... import params as params_file
 from ...errors import ModelError
 from ...model import Model, Provenance
 from . import json_module, parser
-from . import params as params_file
 from .json_graph import NodeGraph
 from .json_source import JsonSource
 from .metadata import Metadata

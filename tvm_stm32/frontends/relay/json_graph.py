@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import ModelError
-from . import ast, ndarray
+from ...params import ndarray
+from . import ast
 
 _MAX_DEPTH = 16
 _MAX_VALUES = 1 << 18

@@ -207,6 +207,8 @@ class Application:
         shape = tuple(int(extent) for extent in type_.shape)
         if any(extent < 1 for extent in shape) or elements(shape) > MAX_ELEMENTS:
             raise self.fail(f"the result has shape {shape}", why=f"1 to {MAX_ELEMENTS} elements are possible")
+        if self.args and all(isinstance(arg, Constant) for arg in self.args):
+            self.emitter.reserve(self.at, elements(shape))  # it is computed when the model is compiled
         result = Tensor(variable, shape, str(type_.dtype))
         if not self.half or result.dtype != "float32":
             return result

@@ -51,7 +51,23 @@ def gather(app: Application) -> Value:
     """One element for each index, along an axis."""
     app.expect_args(2)
     axis = app.axis(app.attrs.integer("axis"), len(app.tensor(0).shape))
+    _check_indices(app, app.tensor(0).shape[axis])
     return app.emit(relax.op.gather_elements(app.expr(0), app.expr(1), axis))
+
+
+def _check_indices(app: Application, *extents: int, from_end: bool = False) -> None:
+    """Refuse constant indices outside of the tensor: the network would read or write beside it.
+
+    With ``from_end`` negative ones count from the end. Several ``extents`` are for the index tuples along axis 0.
+    """
+    indices = app.tensor(1)
+    if not isinstance(indices, Constant):
+        return
+    parts = [indices.array] if len(extents) == 1 else list(indices.array)
+    for part, extent in zip(parts, extents, strict=False):
+        outside = part[(part < (-extent if from_end else 0)) | (part >= extent)]
+        if outside.size:
+            raise app.fail(f"index {outside.flat[0]} is outside of {extent} elements")
 
 
 @operator("gather_nd")
@@ -59,8 +75,15 @@ def gather_nd(app: Application) -> Value:
     """Elements by index tuples, which Relay keeps along axis 0 of the indices and Relax along the last."""
     app.expect_args(2)
     rank = len(app.tensor(1).shape)
+    batch = app.attrs.integer("batch_dims", 0)
+    width = app.tensor(1).shape[0] if rank else 0
+    extents = app.tensor(0).shape[max(batch, 0) :][:width]
+    if width > 1:
+        _check_indices(app, *extents)
+    elif extents:
+        _check_indices(app, extents[0])
     indices = app.emit(relax.op.permute_dims(app.expr(1), [*range(1, rank), 0]))
-    return app.emit(relax.op.gather_nd(app.expr(0), indices.expr, app.attrs.integer("batch_dims", 0)))
+    return app.emit(relax.op.gather_nd(app.expr(0), indices.expr, batch))
 
 
 @operator("tile")
@@ -159,6 +182,7 @@ def scatter_elements(app: Application) -> Value:
     reduction = app.attrs.text("reduction", "update")
     if reduction not in ("update", "add", "mul", "min", "max", "mean"):
         raise app.unsupported(f"reduction {reduction} is not supported")
+    _check_indices(app, app.tensor(0).shape[axis], from_end=True)
     return app.emit(relax.op.scatter_elements(app.expr(0), app.expr(1), app.expr(2), axis, reduction))
 
 

@@ -11,10 +11,11 @@ import numpy as np
 from tvm import relax, runtime
 
 from ...model import Quantization
+from ..limits import LARGEST_TENSOR
 from . import ast
 
-MAX_ELEMENTS = 1 << 31
-"""Elements a tensor may have; more cannot be meant for a microcontroller and would overflow 32-bit offsets."""
+MAX_ELEMENTS = LARGEST_TENSOR
+"""Elements a tensor may have, if each were a byte."""
 
 
 _COMPUTED = {"float64": "float32", "float16": "float32"}

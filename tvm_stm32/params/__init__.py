@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import struct
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-from ...errors import ModelError
+from ..errors import ModelError
 from . import ndarray
 
 MAGIC = 0xF7E58D4F05049CB7
@@ -52,6 +53,15 @@ def read(data: bytes, name: str) -> dict[str, np.ndarray]:
     if offset != len(data):
         raise ModelError(f"{name}: {len(data) - offset} bytes behind the last parameter")
     return arrays
+
+
+def write(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """The arrays as a ``save_param_dict`` binary, in the order of the mapping."""
+    names = [name.encode("utf-8") for name in arrays]
+    parts = [struct.pack("<QQQ", MAGIC, 0, len(names))]
+    parts += [struct.pack("<Q", len(name)) + name for name in names]
+    parts.append(struct.pack("<Q", len(names)))
+    return b"".join([*parts, *(ndarray.write(array) for array in arrays.values())])
 
 
 def _read_names(view: memoryview, file_name: str) -> tuple[list[str], int]:

@@ -7,7 +7,7 @@ import struct
 
 import numpy as np
 
-from ...errors import ModelError
+from ..errors import ModelError
 
 MAGIC = 0xDD5E40F096B4A13F
 _HEADER = struct.Struct("<QQiiiBBH")
@@ -62,3 +62,13 @@ def read(data: memoryview, offset: int, where: str) -> tuple[np.ndarray, int]:
     little_endian = np.dtype(dtype).newbyteorder("<")
     array = np.frombuffer(data[offset : offset + size], dtype=little_endian).reshape(shape)
     return array.astype(dtype), offset + size
+
+
+def write(array: np.ndarray) -> bytes:
+    """The blob of an array, as :func:`read` takes it. Raises :class:`ModelError` for an element type without a code."""
+    found = next((key for key, dtype in _DTYPES.items() if dtype == str(array.dtype)), None)
+    if found is None:
+        raise ModelError(f"arrays of element type {array.dtype} cannot be written to a parameter file")
+    data = array.astype(array.dtype.newbyteorder("<")).tobytes()
+    header = _HEADER.pack(MAGIC, 0, 1, 0, array.ndim, *found, 1)
+    return header + struct.pack(f"<{array.ndim + 1}q", *array.shape, len(data)) + data
