@@ -127,7 +127,7 @@ def test_provenance_is_in_the_files():
 def test_a_runtime_of_another_major_version_is_refused(networks, tmp_path):
     need_board("host")
     header = tmp_path / "ai_runtime.h"
-    text = (RUNTIME / "ai_runtime.h").read_text().replace("VERSION_MAJOR 1", "VERSION_MAJOR 2")
+    text = (RUNTIME / "ai_runtime.h").read_text().replace("VERSION_MAJOR 2", "VERSION_MAJOR 3")
     header.write_text(text)
     done = compile_c("cc", [f"-I{tmp_path}", "-O0"], networks / "host", "digits_int8", tmp_path / "x.o")
     assert done.returncode != 0

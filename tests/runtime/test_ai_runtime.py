@@ -18,11 +18,18 @@ NETWORK = HERE / "fake_network"
 
 
 @pytest.mark.parametrize("board", ["host", "mps2-an385", "stm32f405", "mps2-an500", "mps2-an505", "mps3-an547"])
-@pytest.mark.parametrize("optimize", ["-O0", "-O2"])
-def test_every_function_and_error_text(board: str, optimize: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("optimize", "observer"), [("-O0", 0), ("-O2", 1)])
+def test_every_function_and_error_text(board: str, optimize: str, observer: int, tmp_path: Path) -> None:
     sources = [HERE / "api_checks.c", *sorted(NETWORK.glob("*.c"))]
     image = build_image(
-        sources, [NETWORK], load_board(board), tmp_path, "checks", optimize=optimize, warnings_as_errors=True
+        sources,
+        [NETWORK],
+        load_board(board),
+        tmp_path,
+        "checks",
+        optimize=optimize,
+        defines=[f"AI_OBSERVER={observer}"],
+        warnings_as_errors=True,
     )
     run_image(image, load_board(board), timeout_s=20)
 
@@ -42,3 +49,20 @@ def test_header_is_clean_cpp(tmp_path: Path) -> None:
          "-fsyntax-only", source]
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("standard", ["c++11", "c++17", "c++20"])
+def test_cpp_view(standard: str, tmp_path: Path) -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is not installed")
+    runtime = resource_dir("runtime")
+    folders = [f"-I{folder}" for folder in (runtime / "include", NETWORK)]
+    objects = []
+    for source in (runtime / "src" / "ai_runtime.c", *sorted(NETWORK.glob("*.c"))):
+        objects.append(tmp_path / f"{source.stem}.o")
+        assert run_tool(["gcc", "-std=c99", *folders, "-c", source, "-o", objects[-1]]).returncode == 0
+    flags = ["-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-pedantic", "-Werror", "-fno-exceptions", "-fno-rtti"]
+    program = tmp_path / "checks"
+    done = run_tool(["g++", f"-std={standard}", *flags, *folders, HERE / "cpp_checks.cpp", *objects, "-o", program])
+    assert done.returncode == 0, done.stderr
+    assert run_tool([program]).returncode == 0

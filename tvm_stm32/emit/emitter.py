@@ -82,7 +82,10 @@ def render(library: Library) -> dict[str, str]:
         "uses_math": any(kernel.libm or kernel.uses_float for kernel in library.kernels.values()),
         "has_floats": any(constant.data.dtype.kind == "f" for constant in library.constants.values()),
         "macs": min(library.macs, 0xFFFFFFFF),
+        "rounding": "AI_ROUND_EVEN" if library.provenance.source_format == "onnx" else "AI_ROUND_AWAY",
     }
+    texts_of_calls = "".join(call["text"] for call in values["calls"])
+    values["uses_arena"], values["uses_tensors"] = "arena" in texts_of_calls, "tensors[" in texts_of_calls
     texts = {
         suffix: environment.get_template(template).render(values)
         for suffix, template in (
@@ -106,7 +109,9 @@ def _tensor(library: Library, info: TensorInfo, tensor: str) -> dict[str, Any]:
         "ndim": len(info.shape),
         "size": library.tensors[tensor].size,
         "elements": int(np.prod(shape)),
-        "offset": library.tensors[tensor].offset,
+        "offset": f"{library.tensors[tensor].offset}U" if library.tensors[tensor].offset >= 0 else "AI_NO_OFFSET",
+        "alignment": np.dtype(info.dtype).itemsize,
+        "flags": "0U" if movable(library, tensor) else "AI_TENSOR_FIXED",
         "dtype": _DTYPES[info.dtype],
         "ctype": CTYPES[info.dtype],
         "real": _real(quantization),
@@ -147,28 +152,52 @@ def _call(library: Library, call: Call, facts: dict[str, Any]) -> dict[str, Any]
     return {
         "row": row,
         "kernel": call.kernel,
-        "text": _call_text(call.kernel, [_argument(library, call, argument) for argument in call.arguments]),
+        "text": _call_text(
+            call.kernel,
+            [_argument(library, call, argument) for argument in call.arguments],
+            fails=library.kernels[call.kernel].fails,
+        ),
     }
 
 
-def _call_text(kernel: str, arguments: list[str]) -> str:
-    """The call as a statement, its arguments filled into lines."""
-    lines, line = [], f"    {kernel}("
+def _call_text(kernel: str, arguments: list[str], *, fails: bool) -> str:
+    """The call as a statement, its arguments filled into lines; one that ``fails`` ends the run when it did."""
+    lines, line = [], f"    {'if (' if fails else ''}{kernel}("
+    end = ") != 0) {\n        return AI_STATUS_ERROR;\n    }" if fails else ");"
     indent = " " * len(line)
     for number, argument in enumerate(arguments):
-        text = argument + (", " if number + 1 < len(arguments) else ");")
-        if len(line) + len(text.rstrip()) > _LINE and line.strip() and line != indent:
+        text = argument + (", " if number + 1 < len(arguments) else end)
+        if len(line) + len(text.partition("\n")[0].rstrip()) > _LINE and line.strip() and line != indent:
             lines.append(line.rstrip())
             line = indent
         line += text
     return "\n".join([*lines, line])
 
 
+def movable(library: Library, name: str) -> bool:
+    """Whether an input or output may lie anywhere: it is a buffer of its own, or all of one."""
+    root = library.root(name)
+    return library.root_offset(name) == 0 and library.tensors[root].size == library.tensors[name].size
+
+
+def _position(library: Library, name: str) -> int | None:
+    """The place among inputs and outputs of the one whose memory ``name`` is, where the application may move it."""
+    root = library.root(name)
+    for position, own in enumerate([*library.input_tensors, *library.output_tensors]):
+        if library.root(own) == root and movable(library, own) and library.root_offset(name) == 0:
+            return position
+    return None
+
+
 def _argument(library: Library, call: Call, argument: Argument) -> str:
     if argument.kind == "constant":
         return argument.name
-    offset = call.workspace_offset if argument.kind == "workspace" else library.tensors[argument.name].offset
     qualifier = "" if argument.kind == "workspace" or argument.name in call.outputs else "const "
+    if argument.kind == "tensor":
+        position = _position(library, argument.name)
+        if position is not None:
+            return f"({qualifier}{argument.ctype} *)tensors[{position}].data"
+    offset = call.workspace_offset if argument.kind == "workspace" else library.tensors[argument.name].offset
     address = f"(arena + {offset})" if offset else "arena"
     if argument.ctype == "uint8_t" and not qualifier:
         return address.removeprefix("(").removesuffix(")")

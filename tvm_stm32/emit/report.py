@@ -31,6 +31,7 @@ def report(library: Library) -> dict[str, Any]:
         "macs": library.macs,
         "constants_bytes": library.constant_bytes,
         "arena_bytes": library.arena_size,
+        **({"arena_choices": library.arena_choices} if library.arena_choices else {}),
         "peak_live_bytes": max(live, default=0),
         "float_operators": library.float_operators,
         "c_library": c_library(library),
@@ -63,11 +64,12 @@ def c_library(library: Library) -> list[str]:
 
 
 def _tensor(info: Any) -> dict[str, Any]:
+    return {"name": info.name, "shape": list(info.shape), "dtype": info.dtype, **_quantization(info)}
+
+
+def _quantization(info: Any) -> dict[str, Any]:
     quantization = info.quantization
     return {
-        "name": info.name,
-        "shape": list(info.shape),
-        "dtype": info.dtype,
         "scale": list(quantization.scale) if quantization else None,
         "zero_point": list(quantization.zero_point) if quantization else None,
     }
@@ -75,7 +77,8 @@ def _tensor(info: Any) -> dict[str, Any]:
 
 def _place(library: Library, name: str) -> dict[str, Any]:
     tensor = library.tensors[name]
-    return {"name": name, "shape": list(tensor.shape), "dtype": tensor.dtype, "offset": tensor.offset}
+    place = {"name": name, "shape": list(tensor.shape), "dtype": tensor.dtype, "offset": tensor.offset}
+    return {**place, **_quantization(tensor)}
 
 
 def shape_text(shape: list[int]) -> str:
@@ -106,6 +109,8 @@ def report_text(facts: dict[str, Any]) -> str:
         f"arena                 {facts['arena_bytes']:,} bytes of RAM, inputs and outputs included"
         f" (peak in use {facts['peak_live_bytes']:,})",
     ]
+    for choice, size in facts.get("arena_choices", {}).items():
+        lines.append(f"  {choice:<20}{size:,} bytes{' (used)' if size == facts['arena_bytes'] else ''}")
     if facts["float_operators"]:
         lines += ["", "operators in floating point:", *(f"  {text}" for text in facts["float_operators"])]
     if facts["notes"]:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..model import Provenance, TensorInfo
+from ..model import Provenance, Quantization, TensorInfo
 
 ArgumentKind = Literal["tensor", "constant", "workspace"]
 
@@ -25,12 +25,13 @@ class Constant:
 
 @dataclass
 class Tensor:
-    """A buffer in the arena. ``offset`` is filled in by the memory stage."""
+    """A buffer in the arena. ``offset`` is filled in by the memory stage; ``quantization`` is for reports."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     offset: int = -1
+    quantization: Quantization | None = None
 
     @property
     def size(self) -> int:
@@ -44,7 +45,8 @@ class Kernel:
 
     ``workspace`` is scratch memory in bytes it needs during a call (alignment 8), handed over as an argument of kind
     ``workspace``. ``libm`` lists the math functions it calls, ``headers`` the runtime headers it includes.
-    ``kind`` is ``special`` for one of this project's own forms, ``TIR`` for C generated from TVM's loops.
+    ``kind`` is ``special`` for one of this project's own forms, ``TIR`` for C generated from TVM's loops, ``MLF`` for
+    C out of a Model Library Format archive. A kernel that ``fails`` returns an int32_t, which is not 0 when it did.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Kernel:
     libm: tuple[str, ...] = ()
     uses_float: bool = False
     kind: str = "special"
+    fails: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,9 @@ class State:
 class Library:
     """A compiled network.
 
-    ``tensors`` are the arena's buffers; ``aliases`` maps a tensor that shares another's memory (reshape) to it.
+    ``tensors`` are the arena's buffers; ``aliases`` maps a tensor that shares another's memory (reshape) to it,
+    ``alias_offsets`` says how many bytes behind the other's start it lies when not at it. ``arena_choices`` are the
+    arena's sizes by way of planning, where there is a choice.
     """
 
     name: str
@@ -111,10 +116,12 @@ class Library:
     constants: dict[str, Constant] = field(default_factory=dict)
     tensors: dict[str, Tensor] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
+    alias_offsets: dict[str, int] = field(default_factory=dict)
     kernels: dict[str, Kernel] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     arena_size: int = 0
     arena_alignment: int = 8
+    arena_choices: dict[str, int] = field(default_factory=dict)
     states: list[State] = field(default_factory=list)
     float_operators: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -124,6 +131,14 @@ class Library:
         while name in self.aliases:
             name = self.aliases[name]
         return name
+
+    def root_offset(self, name: str) -> int:
+        """Bytes from the start of the tensor whose memory ``name`` lives in to ``name``."""
+        offset = 0
+        while name in self.aliases:
+            offset += self.alias_offsets.get(name, 0)
+            name = self.aliases[name]
+        return offset
 
     @property
     def macs(self) -> int:

@@ -32,13 +32,13 @@ def lifetimes(library: Library) -> list[Buffer]:
     Inputs are in use from the start, outputs to the end; an input's memory serves other tensors after its last use.
     """
     last_step = len(library.calls)
-    first: dict[str, int] = dict.fromkeys(library.input_tensors, -1)
+    first: dict[str, int] = dict.fromkeys((library.root(name) for name in library.input_tensors), -1)
     last: dict[str, int] = dict(first)
     for step, call in enumerate(library.calls):
         for name in call.inputs:
             last[library.root(name)] = step
         for name in call.outputs:
-            first[library.root(name)] = step
+            first.setdefault(library.root(name), step)
             last.setdefault(library.root(name), step)
     for name in library.output_tensors:
         last[library.root(name)] = last_step

@@ -15,6 +15,9 @@ extern "C" {
 /* Makes the next inference fail. */
 extern volatile int fake_fails;
 
+/* The weights cannot be used. */
+extern volatile int fake_weights_missing;
+
 extern const uint8_t fake_weights[FAKE_SIZE];
 extern const ai_model_info ai_fake_network;
 
