@@ -31,25 +31,44 @@ def cli() -> None:
     """Neural networks as ordinary C in STM32 firmware builds."""
 
 
-# Arguments and options that make up commands.Choice, beside FILE, --board and --cpu.
+_ARCHIVE_OPTIONS = (
+    click.option("--name", default="", help="C name of the network (default: from the file's name)."),
+    click.option("--module", default="", help="Module of a Model Library Format archive (.tar) that has several."),
+    click.option(
+        "--storage",
+        type=click.Choice(("planned", "archive")),
+        default="planned",
+        show_default=True,
+        help="Whose memory plan a graph-executor archive (.tar) gets: this tool's, or its own.",
+    ),
+)
+_COMPILE_OPTIONS = (
+    click.option(
+        "-O", "level", type=click.Choice(_LEVELS), default="time", show_default=True, help="What to optimise for."
+    ),
+    click.option("--params", type=_File, help="Weights of a Relay model (.params)."),
+    click.option(
+        "--input-shape", "input_shapes", multiple=True, help="NAME:1,49,10,1 fixes the shape of a dynamic input."
+    ),
+    click.option(
+        "--input-layout",
+        type=click.Choice(("file", "nhwc")),
+        default="file",
+        show_default=True,
+        help="Take NCHW inputs as NHWC.",
+    ),
+)
+
+
+# Options that make up commands.Choice, beside FILE, --board and --cpu.
 def _model_options(command: _Command) -> _Command:
-    for option in (
-        click.option("--name", default="", help="C name of the network (default: from the file's name)."),
-        click.option(
-            "-O", "level", type=click.Choice(_LEVELS), default="time", show_default=True, help="What to optimise for."
-        ),
-        click.option("--params", type=_File, help="Weights of a Relay model (.params)."),
-        click.option(
-            "--input-shape", "input_shapes", multiple=True, help="NAME:1,49,10,1 fixes the shape of a dynamic input."
-        ),
-        click.option(
-            "--input-layout",
-            type=click.Choice(("file", "nhwc")),
-            default="file",
-            show_default=True,
-            help="Take NCHW inputs as NHWC.",
-        ),
-    ):
+    for option in (*_ARCHIVE_OPTIONS, *_COMPILE_OPTIONS):
+        command = option(command)
+    return command
+
+
+def _archive_options(command: _Command) -> _Command:
+    for option in _ARCHIVE_OPTIONS:
         command = option(command)
     return command
 
@@ -69,6 +88,24 @@ def compile_command(folder: Path, no_runtime: bool, **choice: Any) -> None:
     click.echo(
         f"{network.name}: {len(network.calls)} operators, {network.macs:,} MACs, {network.constant_bytes:,} bytes of "
         f"constants, {network.arena_size:,} bytes of arena -> {folder}"
+    )
+
+
+@cli.command("emit")
+@click.argument("file", type=_File)
+@click.option("-o", "--output", "folder", type=_File, required=True, help="Folder for the generated files.")
+@click.option("--board", help="Board to emit for (a name or a board file).")
+@click.option("--cpu", help="CPU to emit for, without a board (default: cortex-m4).")
+@click.option("--no-runtime", is_flag=True, help="Leave the ai_* runtime's files out of the folder.")
+@_archive_options
+def emit_command(folder: Path, no_runtime: bool, **choice: Any) -> None:
+    """Turn a Model Library Format archive FILE, exported by TVM up to 0.18, into a network behind the ai_* API."""
+    from .commands import Choice, emit_archive
+
+    network = emit_archive(Choice(**choice), folder, with_runtime=not no_runtime)
+    click.echo(
+        f"{network.name}: {len(network.calls)} calls, {network.constant_bytes:,} bytes of constants, "
+        f"{network.arena_size:,} bytes of arena -> {folder}"
     )
 
 

@@ -26,9 +26,14 @@ _HEADERS = frozenset((
     "assert", "complex", "ctype", "errno", "fenv", "float", "inttypes", "iso646", "limits", "locale", "math",
     "setjmp", "signal", "stdalign", "stdarg", "stdbool", "stddef", "stdint", "stdio", "stdlib", "stdnoreturn",
     "string", "tgmath", "threads", "time", "uchar", "wchar", "wctype", "ai_runtime", "ai_kernels", "ai_kernels_dsp",
-    "ai_kernels_mve", "port",
+    "ai_kernels_mve", "ai_tvm_shim", "port",
 ))
 # fmt: on
+
+
+def is_reserved(name: str) -> bool:
+    """Whether C or C++ has a use of its own for a name."""
+    return name in _RESERVED
 
 
 def network_name(text: str) -> str:

@@ -10,8 +10,8 @@ from .boards import Board, load_board
 from .capacity import check_capacity
 from .emit import emit
 from .emit.report import report, report_text
-from .errors import Error, TargetError
-from .files import write_atomically
+from .errors import Error, ModelError, TargetError
+from .files import check_model_file, write_atomically
 from .frontends import detect_format
 from .library import Library
 from .quiet import quiet
@@ -24,6 +24,7 @@ RUNTIME_FILES = (
     "include/ai_kernels.h",
     "include/ai_kernels_dsp.h",
     "include/ai_kernels_mve.h",
+    "include/ai_tvm_shim.h",
     "src/ai_runtime.c",
 )
 
@@ -40,6 +41,8 @@ class Choice:
     name: str = ""
     input_layout: str = "file"
     input_shapes: tuple[str, ...] = ()
+    module: str = ""
+    storage: str = "planned"
 
 
 def _compile(choice: Choice) -> tuple[Library, Board | None]:
@@ -47,6 +50,8 @@ def _compile(choice: Choice) -> tuple[Library, Board | None]:
         raise TargetError("--board and --cpu are given both", why="a board says which CPU it has", hint="give one")
     chosen = load_board(choice.board) if choice.board is not None else None
     target = chosen.target if chosen is not None else Target.for_cpu(choice.cpu or DEFAULT_CPU)
+    for path in (choice.file, *([choice.params] if choice.params is not None else [])):
+        check_model_file(path)
     detect_format(choice.file)
     from .compiler import CompileOptions, compile_model
 
@@ -54,7 +59,9 @@ def _compile(choice: Choice) -> tuple[Library, Board | None]:
         shapes = dict(_input_shape(text) for text in choice.input_shapes)
         if len(shapes) != len(choice.input_shapes):
             raise Error("--input-shape is there twice for one input", hint="give each input one shape")
-        options = CompileOptions(target, choice.level, choice.name, choice.input_layout, shapes)
+        options = CompileOptions(
+            target, choice.level, choice.name, choice.input_layout, shapes, choice.module, choice.storage
+        )
         library = compile_model(choice.file, options, choice.params)
     if chosen is not None:
         check_capacity(library, chosen)
@@ -86,8 +93,25 @@ def compile_to_folder(choice: Choice, folder: Path, *, with_runtime: bool) -> Li
     return library
 
 
+def emit_archive(choice: Choice, folder: Path, *, with_runtime: bool) -> Library:
+    """:func:`compile_to_folder` for a Model Library Format archive, and nothing else."""
+    kind = detect_format(choice.file)
+    if kind != "mlf":
+        raise ModelError(
+            f"'{choice.file.name}' is a {kind} file, not a Model Library Format archive",
+            hint="tvm-stm32 compile turns it into C",
+        )
+    return compile_to_folder(choice, folder, with_runtime=with_runtime)
+
+
 def inspect_model(choice: Choice, html: Path | None = None) -> str:
-    """The report of a model as text; ``html`` gets it as a page."""
+    """The report of a model as text; ``html`` gets it as a page. An archive of single operators is listed."""
+    if detect_format(choice.file) == "mlf":
+        from .mlf import describe_operators
+
+        listed = describe_operators(choice.file)
+        if listed is not None:
+            return listed
     library, _ = _compile(choice)
     text = report_text(report(library))
     if html is not None:

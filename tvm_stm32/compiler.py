@@ -20,13 +20,18 @@ LEVELS = ("time", "balanced", "ram", "size")
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """What a compile depends on besides the model; part of the generated files' provenance."""
+    """What a compile depends on besides the model; part of the generated files' provenance.
+
+    ``module`` and ``storage`` (``planned`` or ``archive``) are about Model Library Format archives.
+    """
 
     target: Target
     level: str = "time"
     name: str = ""
     input_layout: str = "file"
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    module: str = ""
+    storage: str = "planned"
 
     def settings(self) -> dict[str, str]:
         """Settings as shown in generated files."""
@@ -42,13 +47,39 @@ def compile_model(path: Path, options: CompileOptions, params: Path | None = Non
     """Read a model file and compile it. Raises the errors of :mod:`tvm_stm32.errors`."""
     # TVM prints notes of its own on stderr at import and while it lowers; none helps a user of this tool.
     os.environ.setdefault("TVM_LOG_DEBUG", "")
-    from .frontends import load_model
+    from .frontends import detect_format, load_model
 
     # A bad name is reported before anything is read.
     network_name(options.name or path.name.split(".")[0])
     with _naming(path.name):
+        if detect_format(path) == "mlf":
+            return _library_of_archive(path, options, params)
+        if options.module or options.storage != "planned":
+            raise ModelError(
+                f"--module and --storage go with a Model Library Format archive, and '{path.name}' is none",
+                hint="leave them out",
+            )
         model = load_model(path, params, options.input_shapes)
     return compile_loaded(model, options)
+
+
+def _library_of_archive(path: Path, options: CompileOptions, params: Path | None) -> Library:
+    from .mlf import MlfOptions, load_library
+
+    given = {
+        "--params": params is not None,
+        "--input-shape": bool(options.input_shapes),
+        "--input-layout": options.input_layout != "file",
+    }
+    for option in (name for name, is_given in given.items() if is_given):
+        raise ModelError(
+            f"{option} goes with a model, and '{path.name}' is a Model Library Format archive",
+            why="its kernels are compiled for their weights, shapes and layouts",
+            hint=f"leave {option} out",
+        )
+    library = load_library(path, MlfOptions(options.target, options.name, options.module, options.storage))
+    _check_addresses(library)
+    return library
 
 
 def compile_loaded(model: Model, options: CompileOptions) -> Library:
@@ -64,12 +95,16 @@ def compile_loaded(model: Model, options: CompileOptions) -> Library:
             model = layout.nhwc_inputs(model)
         library = build_library(graph.prepare(model), model, options.target, name, options.level, options.settings())
     memory.plan(library)
+    _check_addresses(library)
+    return library
+
+
+def _check_addresses(library: Library) -> None:
     if library.arena_size > ADDRESSES:
         raise CapacityError(
-            f"{file_name} needs {library.arena_size:,} bytes of RAM",
+            f"{library.provenance.file_name} needs {library.arena_size:,} bytes of RAM",
             why="a Cortex-M addresses 4 GB, half of it at most RAM",
         )
-    return library
 
 
 @contextlib.contextmanager
