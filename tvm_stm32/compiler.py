@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .cnames import network_name
-from .errors import CapacityError, Error, ModelError
+from .errors import CapacityError, Error, ModelError, quoted
 from .library import Library
 from .model import Model
 from .target import Target
@@ -22,7 +22,9 @@ LEVELS = ("time", "balanced", "ram", "size")
 class CompileOptions:
     """What a compile depends on besides the model; part of the generated files' provenance.
 
-    ``module`` and ``storage`` (``planned`` or ``archive``) are about Model Library Format archives.
+    ``module`` and ``storage`` (``planned`` or ``archive``) are about Model Library Format archives. ``weights``:
+    see :class:`Library`; ``external_io`` names inputs and outputs (``all``: every one) that the application places;
+    ``alignment`` is that of the arena and everything in it, in bytes.
     """
 
     target: Target
@@ -32,6 +34,9 @@ class CompileOptions:
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     module: str = ""
     storage: str = "planned"
+    weights: str = "array"
+    external_io: tuple[str, ...] = ()
+    alignment: int = 8
 
     def settings(self) -> dict[str, str]:
         """Settings as shown in generated files."""
@@ -40,6 +45,12 @@ class CompileOptions:
             settings["input-layout"] = self.input_layout
         for name, shape in sorted(self.input_shapes.items()):
             settings[f"input-shape:{name}"] = ",".join(str(extent) for extent in shape)
+        if self.weights != "array":
+            settings["weights"] = self.weights
+        if self.external_io:
+            settings["external-io"] = ",".join(self.external_io)
+        if self.alignment != 8:
+            settings["alignment"] = str(self.alignment)
         return settings
 
 
@@ -70,6 +81,8 @@ def _library_of_archive(path: Path, options: CompileOptions, params: Path | None
         "--params": params is not None,
         "--input-shape": bool(options.input_shapes),
         "--input-layout": options.input_layout != "file",
+        "--external-io": bool(options.external_io),
+        "--alignment": options.alignment != 8,
     }
     for option in (name for name, is_given in given.items() if is_given):
         raise ModelError(
@@ -78,6 +91,8 @@ def _library_of_archive(path: Path, options: CompileOptions, params: Path | None
             hint=f"leave {option} out",
         )
     library = load_library(path, MlfOptions(options.target, options.name, options.module, options.storage))
+    if options.weights != "array":  # an archive of this tool says itself where weights go
+        library.weights = options.weights
     _check_addresses(library)
     return library
 
@@ -94,9 +109,28 @@ def compile_loaded(model: Model, options: CompileOptions) -> Library:
         if options.input_layout == "nhwc":
             model = layout.nhwc_inputs(model)
         library = build_library(graph.prepare(model), model, options.target, name, options.level, options.settings())
+        library.weights, library.arena_alignment = options.weights, options.alignment
+        library.external = _external(library, options.external_io)
     memory.plan(library)
     _check_addresses(library)
     return library
+
+
+def _external(library: Library, names: tuple[str, ...]) -> list[str]:
+    """The tensors of the inputs and outputs called so."""
+    tensors = {
+        info.name: tensor
+        for info, tensor in zip(
+            [*library.inputs, *library.outputs], [*library.input_tensors, *library.output_tensors], strict=True
+        )
+    }
+    for name in names:
+        if name != "all" and name not in tensors:
+            raise ModelError(
+                f"--external-io: {library.provenance.file_name} has no input or output {quoted(name)}",
+                hint="its inputs and outputs: " + ", ".join(quoted(known) for known in tensors),
+            )
+    return [tensor for name, tensor in tensors.items() if "all" in names or name in names]
 
 
 def _check_addresses(library: Library) -> None:

@@ -254,6 +254,12 @@ ai_ptr ai_get_activations(ai_handle handle);
 const uint8_t *ai_get_params(ai_handle handle); /* start of the weights */
 
 /* Used by generated code. */
+
+/*
+ * Start of the constants in a file of weights, or NULL: no file at that address, misaligned, made for other code, or
+ * its checksum is wrong. `signature` and `size` are those the code was generated with.
+ */
+const uint8_t *ai_check_weights(const void *file, uint32_t signature, uint32_t size);
 void ai_observe(const ai_network *network, uint32_t index, ai_node_phase phase);
 #if AI_OBSERVER
 #define AI_NODE_EVENT(network, index, phase)                                                                           \

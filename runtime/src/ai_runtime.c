@@ -549,3 +549,42 @@ const uint8_t *ai_get_params(ai_handle handle)
 {
     return ((ai_model_of(handle) != NULL) && (handle->model->params != NULL)) ? handle->model->params() : NULL;
 }
+
+static uint32_t ai_word(const uint8_t *bytes)
+{
+    return (uint32_t)bytes[0] | ((uint32_t)bytes[1] << 8) | ((uint32_t)bytes[2] << 16) | ((uint32_t)bytes[3] << 24);
+}
+
+/* CRC-32 (IEEE 802.3), four bits at a time. */
+static uint32_t ai_crc32(const uint8_t *bytes, uint32_t size)
+{
+    static const uint32_t table[16] = {0x00000000U, 0x1DB71064U, 0x3B6E20C8U, 0x26D930ACU, 0x76DC4190U, 0x6B6B51F4U,
+                                       0x4DB26158U, 0x5005713CU, 0xEDB88320U, 0xF00F9344U, 0xD6D6A3E8U, 0xCB61B38CU,
+                                       0x9B64C2B0U, 0x86D3D2D4U, 0xA00AE278U, 0xBDBDF21CU};
+    uint32_t crc = 0xFFFFFFFFU;
+    uint32_t i;
+
+    for (i = 0U; i < size; i++) {
+        crc ^= bytes[i];
+        crc = (crc >> 4) ^ table[crc & 15U];
+        crc = (crc >> 4) ^ table[crc & 15U];
+    }
+    return ~crc;
+}
+
+const uint8_t *ai_check_weights(const void *file, uint32_t signature, uint32_t size)
+{
+    const uint8_t *const header = (const uint8_t *)file;
+    const uint8_t *const payload = (header != NULL) ? header + 32 : NULL;
+
+    if ((header == NULL) || (((uintptr_t)header % 16U) != 0U)) {
+        return NULL;
+    }
+    if ((ai_word(header) != 0x574E4941U) || (ai_word(header + 4) != 1U)) {
+        return NULL;
+    }
+    if ((ai_word(header + 8) != signature) || (ai_word(header + 12) != size)) {
+        return NULL;
+    }
+    return (ai_crc32(payload, size) == ai_word(header + 16)) ? payload : NULL;
+}

@@ -9,7 +9,9 @@
 ``TvmModel(target, source, ...)`` makes ``target.c``, ``.h``, ``_data.c``, ``_data.h``, ``_report.json`` and
 ``_report.txt``; the network's C name is the target's file name. It returns the C files; ``headers``, ``include`` (their
 folder) and ``report`` of the result are the other nodes. Keywords: ``BOARD`` (name or board file) or ``CPU``, ``LEVEL``
-(time, balanced, ram, size), ``PARAMS`` (weights of a Relay model). Files in which an ONNX model keeps its weights are
+(time, balanced, ram, size), ``PARAMS`` (weights of a Relay model), ``WEIGHTS`` (array, incbin, external; the last two
+make ``target_weights.bin`` too: ``weights`` of the result), ``EXTERNAL_IO`` (names of inputs and outputs the
+application places) and ``ALIGNMENT`` (8, 16, 32). Files in which an ONNX model keeps its weights are
 dependencies, found at each build.
 
 ``TvmRuntime(folder)`` copies the ai_* runtime into a folder of the build and returns its C file; ``files`` of the
@@ -65,6 +67,7 @@ from tvm_stm32.resources import resource_dir
 from tvm_stm32.target import Target
 
 SUFFIXES = (".c", ".h", "_data.c", "_data.h", "_report.json", "_report.txt")
+WEIGHTS_SUFFIX = "_weights.bin"
 # Folders of the package that do not decide what is generated.
 _NOT_GENERATOR = {"project", "_data", "__pycache__"}
 # Packages whose version may.
@@ -234,7 +237,10 @@ def place(env, target: str | Node) -> tuple[Node, str]:
 
 
 @builder_method
-def tvm_model(env, target, source, BOARD=None, CPU=None, LEVEL="time", PARAMS=None, **overrides) -> Network:
+def tvm_model(
+    env, target, source, BOARD=None, CPU=None, LEVEL="time", PARAMS=None, WEIGHTS="array", EXTERNAL_IO=(), ALIGNMENT=8,
+    **overrides,
+) -> Network:  # fmt: skip
     """The ``TvmModel`` method."""
     folder, name = place(env, env.Flatten([target])[0])
     if network_name(name) != name:
@@ -255,6 +261,10 @@ def tvm_model(env, target, source, BOARD=None, CPU=None, LEVEL="time", PARAMS=No
     if PARAMS:
         sources += env.arg2nodes(env.Flatten([PARAMS]), env.fs.File)
         flags += ["$(", "--params", "${SOURCES[1]}", "$)"]
+    flags += [] if WEIGHTS == "array" else ["--weights", WEIGHTS]
+    flags += [word for name in env.Flatten([EXTERNAL_IO]) for word in ("--external-io", name)]
+    flags += [] if int(ALIGNMENT) == 8 else ["--alignment", str(ALIGNMENT)]
+    suffixes = SUFFIXES if WEIGHTS == "array" else (*SUFFIXES, WEIGHTS_SUFFIX)
     spawn = _CleanSpawn(overrides.pop("SPAWN", env["SPAWN"]))
     variables = {
         "SPAWN": spawn,
@@ -265,7 +275,7 @@ def tvm_model(env, target, source, BOARD=None, CPU=None, LEVEL="time", PARAMS=No
         **overrides,
     }
     nodes = env.Command(
-        [folder.File(name + suffix) for suffix in SUFFIXES],
+        [folder.File(name + suffix) for suffix in suffixes],
         sources,
         Action("$TVMSTM32COM", "$TVMSTM32COMSTR"),
         source_scanner=Scanner(external_data, name="onnx external data"),
@@ -277,6 +287,7 @@ def tvm_model(env, target, source, BOARD=None, CPU=None, LEVEL="time", PARAMS=No
     network.headers = NodeList([nodes[1], nodes[3]])
     network.include = folder
     network.report = nodes[4]
+    network.weights = None if WEIGHTS == "array" else nodes[len(SUFFIXES)]
     return network
 
 
@@ -288,7 +299,7 @@ def tvm_runtime(env, folder: str | Node) -> Runtime:
     files = {}
     for part in ("include", "src", "port", "app"):
         for name in sorted(os.listdir(os.path.join(root, part))):
-            if name.endswith((".c", ".h")):
+            if name.endswith((".c", ".h", ".hpp")):
                 node = folder.Dir(part).File(name)
                 if not node.has_explicit_builder():
                     env.InstallAs(node, os.path.join(root, part, name))

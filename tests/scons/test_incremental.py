@@ -258,3 +258,16 @@ def test_the_documented_sconstruct_builds(project: Project) -> None:
     project.path("model.onnx").rename(project.path("models/kws.onnx"))
     project.scons(variables={"PYTHONPATH": str(project.path("tools"))})
     assert project.path("build/firmware.elf").is_file()
+
+
+def test_weights_in_a_file_of_their_own(project: Project) -> None:
+    project.edit("SConstruct", "BOARD=board, LEVEL", 'BOARD=board, WEIGHTS="incbin", ALIGNMENT=16, LEVEL')
+    project.scons()
+    weights = project.path("build/net/tiny_weights.bin").read_bytes()
+    assert weights[:4] == b"AINW"
+    assert project.scons().is_null
+    write_model(project.path("model.onnx"), seed=2)
+    assert project.scons().actions == ["MODEL tiny", "CC tiny_data.o", "LINK linked.elf", "CHECK app.elf"]
+    assert project.path("build/net/tiny_weights.bin").read_bytes() != weights
+    project.scons("-c")
+    assert not project.path("build/net/tiny_weights.bin").exists()

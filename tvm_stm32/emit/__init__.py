@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .emitter import OUTPUT_SUFFIXES, emit
+from .emitter import OUTPUT_SUFFIXES, WEIGHTS_SUFFIX, emit
 
-__all__ = ["OUTPUT_SUFFIXES", "emit"]
+__all__ = ["OUTPUT_SUFFIXES", "WEIGHTS_SUFFIX", "emit"]

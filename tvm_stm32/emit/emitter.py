@@ -20,9 +20,13 @@ from ..library.ctypes import CTYPES
 from ..model import Quantization, TensorInfo
 from .literals import float_literal, initialiser
 from .report import report, report_text
+from .st import render_interface
+from .weights import HEADER_BYTES, weights_file
 
 _LINE = 120
 
+# Of the file of weights, where they are not C text.
+WEIGHTS_SUFFIX = "_weights.bin"
 OUTPUT_SUFFIXES = (".c", ".h", "_data.c", "_data.h", "_report.json", "_report.txt")
 
 _DTYPES = {
@@ -40,15 +44,24 @@ _DTYPES = {
 }
 
 
-def emit(library: Library, folder: Path) -> list[Path]:
-    """Write all files of ``library`` into ``folder`` (made if absent), whole or not at all. Returns their paths."""
-    texts = render(library)
+def emit(library: Library, folder: Path, c_api: str = "ai") -> list[Path]:
+    """Write all files of ``library`` into ``folder`` (made if absent), whole or not at all. Returns their paths.
+
+    ``c_api`` other than ``ai`` adds ST's interface (:mod:`.st`) under the public name of the network, whose own name is
+    a :func:`~tvm_stm32.c_api.core_name`; such applications bring the arena.
+    """
+    contents: dict[str, str | bytes] = {**render(library, static_arena=c_api == "ai")}
+    if library.weights != "array":
+        contents[WEIGHTS_SUFFIX] = weights_file(library).content
+    files = {f"{library.name}{suffix}": content for suffix, content in contents.items()}
+    if c_api != "ai":
+        files |= render_interface(library, c_api)
     make_folder(folder)
-    return write_atomically({folder / f"{library.name}{suffix}": text for suffix, text in texts.items()})
+    return write_atomically({folder / name: content for name, content in files.items()})
 
 
-def render(library: Library) -> dict[str, str]:
-    """The text of each file by its suffix."""
+def render(library: Library, *, static_arena: bool = True) -> dict[str, str]:
+    """The text of each file by its suffix. ``static_arena`` is the default of the macro of that name."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("tvm_stm32.emit"),
         undefined=jinja2.StrictUndefined,
@@ -66,11 +79,15 @@ def render(library: Library) -> dict[str, str]:
         "settings": " ".join(f"{key}={value}" for key, value in sorted(library.settings.items())),
         "inputs": [_tensor(library, *pair) for pair in zip(library.inputs, library.input_tensors, strict=True)],
         "outputs": [_tensor(library, *pair) for pair in zip(library.outputs, library.output_tensors, strict=True)],
+        "weights": weights_file(library) if library.weights != "array" else None,
+        "header_bytes": HEADER_BYTES,
+        "static_arena": int(static_arena),
         "constants": [
             {
                 "name": constant.name,
                 "ctype": CTYPES[str(constant.data.dtype)],
                 "count": max(1, constant.data.size),
+                "bytes": max(1, constant.data.size) * constant.data.itemsize,
                 "data": constant.data,
             }
             for constant in library.constants.values()

@@ -76,31 +76,32 @@ def window_padding(
     return [sides[0][0], sides[1][0], sides[0][1], sides[1][1]]
 
 
+@dataclass(frozen=True)
+class Window:
+    """How a kernel moves over its input: rows and columns; padding is top, left, bottom, right."""
+
+    strides: Sequence[int] = (1, 1)
+    padding: Sequence[int] = (0, 0, 0, 0)
+    dilation: Sequence[int] = (1, 1)
+    groups: int = 1
+
+
 def convolution(
-    site: Site,
-    data: Operand,
-    codes: relax.Expr,
-    weight: np.ndarray,
-    parameters: Parameters,
-    *,
-    strides: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
+    site: Site, data: Operand, codes: relax.Expr, weight: np.ndarray, parameters: Parameters, window: Window
 ) -> relax.Expr:
     """A convolution of ``codes`` (NHWC, quantized as ``data``) with ``weight`` OHWI, its zero point removed."""
     if weight.min(initial=0) < -128 or weight.max(initial=0) > 127:
-        return _nine_bits(site, data, codes, weight, parameters, strides, padding, dilation, groups)
+        return _nine_bits(site, data, codes, weight, parameters, window)
     weight = weight.astype(np.int8)
     call = operators.conv2d(
         codes,
         weight,
         parameters.bias,
         parameters.requantization,
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
+        strides=window.strides,
+        padding=window.padding,
+        dilation=window.dilation,
+        groups=window.groups,
         input_zero_point=data.zero_point,
     )
     return call if data.dtype == "int8" else _widened(call, weight, parameters)
@@ -134,27 +135,18 @@ def _without_zero_point(weight: Operand, values: np.ndarray) -> np.ndarray:
 
 
 def _nine_bits(
-    site: Site,
-    data: Operand,
-    codes: relax.Expr,
-    weight: np.ndarray,
-    parameters: Parameters,
-    strides: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
+    site: Site, data: Operand, codes: relax.Expr, weight: np.ndarray, parameters: Parameters, window: Window
 ) -> relax.Expr:
     """A convolution in plain operators."""
-    steps = site.math.offset(codes, data.zero_point, "int16")
-    padded = list(zip((0, *padding[:2], 0), (0, *padding[2:], 0), strict=True))
-    if any(padding):
-        steps = site.emit(op.nn.pad(steps, [width for pair in padded for width in pair], "constant", 0.0))
+    steps, (top, left, bottom, right) = site.math.offset(codes, data.zero_point, "int16"), window.padding
+    if any(window.padding):
+        steps = site.emit(op.nn.pad(steps, [0, 0, top, bottom, left, right, 0, 0], "constant", 0.0))
     sums = op.nn.conv2d(
         steps,
         relax.const(np.ascontiguousarray(weight.astype(np.int16))),
-        strides=list(strides),
-        dilation=list(dilation),
-        groups=groups,
+        strides=list(window.strides),
+        dilation=list(window.dilation),
+        groups=window.groups,
         data_layout="NHWC",
         kernel_layout="OHWI",
         out_dtype="int32",
@@ -181,9 +173,7 @@ def _windowed(
     padding = window_padding(
         options.Padding(), data.shape[1:3], site.output.shape[1:3], values.shape[1:3], strides, dilation
     )
-    return convolution(
-        site, data, data.codes, values, parameters, strides=strides, padding=padding, dilation=dilation, groups=groups
-    )
+    return convolution(site, data, data.codes, values, parameters, Window(strides, padding, dilation, groups))
 
 
 def _transpose_conv(site: Site) -> relax.Expr:
@@ -210,17 +200,8 @@ def _transpose_conv(site: Site) -> relax.Expr:
                 taps = np.zeros((values.shape[0], 1, 1, values.shape[3]), values.dtype)
             before = [taps.shape[1] - 1, taps.shape[2] - 1]
             after = [limit - extent for limit, extent in zip(steps, shape_of(codes)[1:3], strict=True)]
-            phase = convolution(
-                site,
-                data,
-                codes,
-                taps,
-                parameters,
-                strides=[1, 1],
-                padding=[*before, *after],
-                dilation=[1, 1],
-                groups=1,
-            )
+            window = Window(padding=[*before, *after])
+            phase = convolution(site, data, codes, taps, parameters, window)
             phases.append(site.emit(phase))
         rows.append(_interleaved(site, phases, 2))
     whole = _interleaved(site, rows, 1)
@@ -249,10 +230,8 @@ def _fully_connected(site: Site) -> relax.Expr:
     if data.dtype == "int16" and shifted is not None and fits:
         batch = int(np.prod(shape_of(rows))) // depth
         pixels = site.emit(op.reshape(rows, [batch, 1, 1, depth]))
-        call = convolution(
-            site, data, pixels, shifted.astype(np.int8).reshape(units, 1, 1, depth), parameters,
-            strides=[1, 1], padding=[0, 0, 0, 0], dilation=[1, 1], groups=1,
-        )  # fmt: skip
+        taps = shifted.astype(np.int8).reshape(units, 1, 1, depth)
+        call = convolution(site, data, pixels, taps, parameters, Window())
         return site.shaped(call)
     if data.dtype == "int8" and shifted is not None and shifted.min() >= -128 and shifted.max() <= 127:
         call = operators.dense(

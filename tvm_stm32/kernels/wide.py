@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from tvm import relax
 
@@ -27,11 +29,7 @@ def lower_conv2d16(ctx: KernelContext, call: relax.Call, node: str, data: str, o
     group_in = weight.shape[3]
     source = ctx.render(
         "conv2d16.c.j2",
-        **geometry,
-        channels_out=weight.shape[0],
-        groups=groups,
-        group_in=group_in,
-        group_out=weight.shape[0] // groups,
+        **_loops(geometry, weight, groups),
         wide=wide,
         accumulator=attrs["accumulator"],
         partial="int32" if group_in <= _MOST_PRODUCTS else attrs["accumulator"],
@@ -59,6 +57,13 @@ def lower_conv2d16(ctx: KernelContext, call: relax.Call, node: str, data: str, o
     )
 
 
+def _loops(geometry: dict[str, Any], weight: np.ndarray, groups: int) -> dict[str, Any]:
+    """Template values of plain loops over groups."""
+    channels, group_in = weight.shape[0], weight.shape[3]
+    return {**geometry, "channels_out": channels, "groups": groups, "group_in": group_in,
+            "group_out": channels // groups}  # fmt: skip
+
+
 def lower_hybrid(ctx: KernelContext, call: relax.Call, node: str, data: str, output: str) -> None:
     """``q.hybrid``(data float32, weight OHWI int8, scales, bias): dynamic-range quantization."""
     attrs = dialect.attributes(call)
@@ -68,11 +73,7 @@ def lower_hybrid(ctx: KernelContext, call: relax.Call, node: str, data: str, out
     group_in = weight.shape[3]
     source = ctx.render(
         "hybrid.c.j2",
-        **geometry,
-        channels_out=weight.shape[0],
-        groups=groups,
-        group_in=group_in,
-        group_out=weight.shape[0] // groups,
+        **_loops(geometry, weight, groups),
         symmetric=attrs["symmetric"],
         low=_bound(attrs["low"]),
         high=_bound(attrs["high"]),

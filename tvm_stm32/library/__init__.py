@@ -103,7 +103,9 @@ class Library:
 
     ``tensors`` are the arena's buffers; ``aliases`` maps a tensor that shares another's memory (reshape) to it,
     ``alias_offsets`` says how many bytes behind the other's start it lies when not at it. ``arena_choices`` are the
-    arena's sizes by way of planning, where there is a choice.
+    arena's sizes by way of planning, where there is a choice. ``weights`` says where constants go (``array``: C text,
+    ``incbin``: a binary file the assembler includes, ``external``: one the application places); ``external`` names the
+    input and output tensors that get no place in the arena.
     """
 
     name: str
@@ -122,6 +124,8 @@ class Library:
     arena_size: int = 0
     arena_alignment: int = 8
     arena_choices: dict[str, int] = field(default_factory=dict)
+    weights: str = "array"
+    external: list[str] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     float_operators: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

@@ -16,7 +16,8 @@ def plan(library: Library) -> None:
         for name in buffer.tensors:
             library.tensors[name].offset = buffer.offset
     for name in library.aliases:
-        library.tensors[name].offset = library.tensors[library.root(name)].offset + library.root_offset(name)
+        start = library.tensors[library.root(name)].offset
+        library.tensors[name].offset = start + library.root_offset(name) if start >= 0 else -1
     for step, call in enumerate(library.calls):
         call.workspace_offset = offsets.get(workspace_name(step), -1)
 

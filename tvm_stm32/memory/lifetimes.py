@@ -30,6 +30,7 @@ def lifetimes(library: Library) -> list[Buffer]:
     """Buffers of a library: tensors (aliases and in-place results share one) and one workspace a call that needs it.
 
     Inputs are in use from the start, outputs to the end; an input's memory serves other tensors after its last use.
+    Tensors that the application places have no buffer.
     """
     last_step = len(library.calls)
     first: dict[str, int] = dict.fromkeys((library.root(name) for name in library.input_tensors), -1)
@@ -46,7 +47,10 @@ def lifetimes(library: Library) -> list[Buffer]:
         # In use between runs, too: nothing else may have this memory at any time.
         first[state.tensor], last[state.tensor] = -1, last_step
     buffers: dict[str, Buffer] = {}
+    outside = {library.root(name) for name in library.external}
     for name in first:
+        if name in outside:
+            continue
         buffers[name] = Buffer(name, library.tensors[name].size, first[name], last[name], [name])
     _merge_in_place(library, buffers)
     unique = {id(buffer): buffer for buffer in buffers.values()}
@@ -68,10 +72,12 @@ def _merge_in_place(library: Library, buffers: dict[str, Buffer]) -> None:
     for step, call in enumerate(library.calls):
         if not call.in_place:
             continue
-        source = buffers[library.root(call.in_place)]
-        target = buffers[library.root(call.outputs[0])]
+        source = buffers.get(library.root(call.in_place))
+        target = buffers.get(library.root(call.outputs[0]))
         if (
-            source is target
+            source is None
+            or target is None
+            or source is target
             or source.name in states
             or target.name in states
             or source.last != step
