@@ -1,8 +1,8 @@
 """Weights outside the C text: one binary file with a header, included by the assembler or put where the user likes.
 
-The file: ``AINW``, format (1), signature, payload bytes, CRC-32 of the payload, 12 bytes of zeros (little-endian words),
-then the constants, each at a multiple of 16 bytes. The signature stands for everything about the network but the
-values: weights of a retrained model replace others exactly when the code stays the same.
+The file: ``AINW``, format (1), signature, payload bytes, CRC-32 of the payload, 12 bytes of zeros (little-endian
+words), then the constants, each at a multiple of 16 bytes. The signature stands for everything about the network
+but the values: weights of a retrained model replace others exactly when the code stays the same.
 """
 
 from __future__ import annotations
