@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from support import ROOT, need_board
@@ -22,12 +23,24 @@ RUNTIME = ROOT / "runtime" / "include"
 STRICT = [*WARNING_FLAGS, "-Werror"]
 
 
+CPUS = ("host", "cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m33", "cortex-m55")
+CLANG_TARGETS = {
+    "cortex-m0plus": "thumbv6m-none-eabi",
+    "cortex-m3": "thumbv7m-none-eabi",
+    "cortex-m4": "thumbv7em-none-eabihf",
+    "cortex-m33": "thumbv8m.main-none-eabihf",
+    "cortex-m55": "thumbv8.1m.main-none-eabihf",
+}
+# Of cppcheck's MISRA rules those that judge a whole program: a header offers more than one application uses.
+MISRA_OF_PROGRAMS = ("2.3", "2.4", "2.5")
+
+
 @pytest.fixture(scope="module")
 def networks(tmp_path_factory):
     """Folders with the int8 and the float digits network, compiled for each core."""
     folder = tmp_path_factory.mktemp("networks")
     for kind in ("int8", "float"):
-        for cpu in ("host", "cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55"):
+        for cpu in CPUS:
             library = compile_model(DIGITS / f"digits_{kind}.onnx", CompileOptions(Target.for_cpu(cpu)))
             emit(library, folder / cpu)
     return folder
@@ -40,7 +53,7 @@ def compile_c(compiler, flags, folder, name, out):
 
 @pytest.mark.parametrize("standard", ["c99", "gnu11", "c11"])
 @pytest.mark.parametrize("optimize", ["-O0", "-O3", "-Os"])
-@pytest.mark.parametrize("cpu", ["host", "cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55"])
+@pytest.mark.parametrize("cpu", CPUS)
 def test_no_warning_under_any_standard(networks, cpu, optimize, standard, tmp_path):
     need_board("host" if cpu == "host" else "mps2-an386")
     compiler = "cc" if cpu == "host" else "arm-none-eabi-gcc"
@@ -49,6 +62,39 @@ def test_no_warning_under_any_standard(networks, cpu, optimize, standard, tmp_pa
             flags = [*Target.for_cpu(cpu).compile_flags, f"-std={standard}", optimize, *STRICT]
             done = compile_c(compiler, flags, networks / cpu, f"digits_{kind}{part}", tmp_path / "x.o")
             assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_no_warning_under_clang(networks, cpu, tmp_path):
+    if shutil.which("clang") is None:
+        pytest.skip("clang is not installed")
+    flags = ["-std=c99", "-O1", *(flag for flag in STRICT if flag != "-Wcast-align=strict"), "-Wcast-align"]
+    if cpu != "host":
+        need_board("mps2-an386")
+        search = subprocess.run(
+            ["arm-none-eabi-gcc", "-xc", "-E", "-v", os.devnull], capture_output=True, text=True, check=True
+        ).stderr
+        folders = [Path(line.strip()).resolve() for line in search.splitlines() if line.startswith(" /")]
+        flags += [f"--target={CLANG_TARGETS[cpu]}", f"-mcpu={cpu}"]
+        # Those of the C library; GCC's own would hide clang's.
+        flags += [f"-isystem{folder}" for folder in folders if "/lib/gcc/" not in folder.as_posix()]
+    for kind in ("int8", "float"):
+        for part in ("", "_data"):
+            done = compile_c("clang", flags, networks / cpu, f"digits_{kind}{part}", tmp_path / "x.o")
+            assert done.returncode == 0, done.stderr
+
+
+def test_headers_keep_misra(networks, tmp_path):
+    """No hit of cppcheck's addon in the headers an application includes."""
+    if shutil.which("cppcheck") is None:
+        pytest.skip("cppcheck is not installed")
+    user = tmp_path / "user.c"
+    user.write_text('#include "digits_int8.h"\n')
+    command = ["cppcheck", "--addon=misra", "--std=c99", "--language=c", "--quiet", "--enable=style"]
+    command += ["--suppress=missingIncludeSystem", f"-I{networks / 'host'}", f"-I{RUNTIME}", str(user)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    hits = re.findall(r"(\w+\.h:\d+).*\[misra-c2012-([\d.]+)\]", done.stdout + done.stderr)
+    assert not [hit for hit in hits if hit[1] not in MISRA_OF_PROGRAMS]
 
 
 def test_header_is_clean_cpp(networks, tmp_path):

@@ -79,7 +79,9 @@ typedef struct {
     void *data;
 } ai_tensor;
 
-struct ai_network_s;
+/* One instance of a network; defined below. */
+typedef struct ai_network_s ai_network;
+typedef ai_network *ai_handle;
 
 /* An operator, in the order of execution. */
 typedef struct {
@@ -120,8 +122,8 @@ typedef struct {
     uint8_t n_outputs;
     const ai_tensor_info *inputs;
     const ai_tensor_info *outputs;
-    ai_status (*run)(const struct ai_network_s *network);
-    struct ai_network_s *instance;  /* static instance; its tensors follow it in memory */
+    ai_status (*run)(const ai_network *network);
+    ai_handle instance;             /* static instance; its tensors follow it in memory */
     ai_ptr activations;             /* static arena, NULL when left out */
     void (*reset)(ai_ptr arena);    /* variables to their initial values; NULL: the network keeps no state */
     const uint8_t *(*params)(void); /* where the weights lie; fails with NULL while they are not there */
@@ -130,16 +132,14 @@ typedef struct {
 } ai_model_info;
 
 /* One instance of a network. Applications treat it as opaque. */
-typedef struct ai_network_s {
+struct ai_network_s {
     const ai_model_info *model; /* NULL: not created */
     ai_ptr activations;
     const char *error;
     ai_tensor *tensors; /* inputs, then outputs */
     ai_observer observer;
     void *cookie;
-} ai_network;
-
-typedef ai_network *ai_handle;
+};
 
 /* Bytes of memory for one more instance of a network with that many inputs and outputs. */
 #define AI_INSTANCE_SIZE(n_inputs, n_outputs)                                                                          \
@@ -150,6 +150,9 @@ typedef ai_network *ai_handle;
  * model->activations_align, or NULL for the static one. Fails when the instance is in use.
  */
 ai_status ai_create(const ai_model_info *model, ai_ptr activations, ai_handle *handle);
+
+/* The static instance of a model, created or not. */
+ai_handle ai_static_instance(const ai_model_info *model);
 
 /*
  * Create an instance in `memory` (pointer-aligned, AI_INSTANCE_SIZE bytes) with its own arena, which must not be NULL:
@@ -233,14 +236,6 @@ ai_model_iterator ai_model_iterator_begin(void);
 ai_model_iterator ai_model_iterator_next(ai_model_iterator it);
 ai_model_iterator ai_model_iterator_end(void);
 const ai_model_info *ai_model_iterator_value(ai_model_iterator it);
-
-#if defined(__ELF__) && !defined(AI_NO_REGISTRY)
-#define AI_REGISTER(name)                                                                                              \
-    extern const ai_model_info *const ai_##name##_entry;                                                               \
-    __attribute__((used, section("ai_models"))) const ai_model_info *const ai_##name##_entry = &ai_##name##_network;
-#else
-#define AI_REGISTER(name)
-#endif
 
 const char *ai_get_name(ai_handle handle);
 const char *ai_get_datetime(ai_handle handle); /* always "": generated files are the same whenever they are made */

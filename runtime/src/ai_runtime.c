@@ -73,6 +73,11 @@ ai_status ai_create(const ai_model_info *model, ai_ptr activations, ai_handle *h
     return ai_setup(model, model->instance, activations, handle);
 }
 
+ai_handle ai_static_instance(const ai_model_info *model)
+{
+    return (model != NULL) ? model->instance : NULL;
+}
+
 ai_status ai_create_in(const ai_model_info *model, void *memory, size_t memory_size, ai_ptr activations,
                        ai_handle *handle)
 {

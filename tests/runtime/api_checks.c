@@ -75,6 +75,8 @@ static void null_handles(void)
     CHECK(ai_get_params_size(NULL) == 0U);
     CHECK(ai_get_activations(NULL) == NULL);
     CHECK(ai_get_params(NULL) == NULL);
+    CHECK(ai_static_instance(NULL) == NULL);
+    CHECK(ai_static_instance(&ai_fake_network) == ai_fake_network.instance);
     CHECK(ai_get_revision(NULL) == NULL);
     CHECK(ai_get_datetime(NULL) == NULL);
     CHECK(ai_get_api_version(NULL) == NULL);

@@ -90,7 +90,10 @@ const ai_model_info ai_fake_network = {
     .rounding = AI_ROUND_AWAY,
 };
 
-AI_REGISTER(fake)
+#if defined(__ELF__)
+extern const ai_model_info *const ai_fake_entry;
+__attribute__((used, section("ai_models"))) const ai_model_info *const ai_fake_entry = &ai_fake_network;
+#endif
 
 const ai_model_info ai_fake_bare_network = {
     .name = "fake_bare",
@@ -113,4 +116,7 @@ const ai_model_info ai_fake_bare_network = {
     .rounding = AI_ROUND_EVEN,
 };
 
-AI_REGISTER(fake_bare)
+#if defined(__ELF__)
+extern const ai_model_info *const ai_fake_bare_entry;
+__attribute__((used, section("ai_models"))) const ai_model_info *const ai_fake_bare_entry = &ai_fake_bare_network;
+#endif
