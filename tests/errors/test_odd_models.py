@@ -134,3 +134,49 @@ def test_two_networks_of_odd_names_in_one_image(tmp_path):
     sources = [main, *(tmp_path / f"{name}{end}.c" for name in ("net_int", "one_two") for end in ("", "_data"))]
     image = build_image(sources, [tmp_path], load_board("host"), tmp_path, "both", warnings_as_errors=True)
     assert image.is_file()
+
+
+def odd_names(count: int) -> list[str]:
+    """Names that hurt: ends of comments and strings, trigraphs, controls, other scripts, C's own words."""
+    parts = [
+        "*/",
+        "/*",
+        "//",
+        "\\",
+        '"',
+        "'",
+        "??/",
+        "??=",
+        "\n",
+        "\r",
+        "\t",
+        "\x7f",
+        "%s",
+        "{{ x }}",
+        "int",
+        "é",
+        "模型",
+        " ",
+        "#",
+    ]
+    random = np.random.default_rng(3)
+    return [f"{''.join(random.choice(parts, int(random.integers(1, 6))))}{number}" for number in range(count)]
+
+
+@pytest.mark.parametrize("observer", [0, 1])
+def test_two_hundred_odd_names(observer, tmp_path):
+    need_board("host")
+    names = odd_names(200)
+    tensors = [Tensor(name, [1, 4]) for name in names]
+    operators = [Operator(RELU, [index], [index + 1]) for index in range(len(names) - 1)]
+    outputs = [*range(1, len(names))][-100:]
+    library = compiled(tmp_path, Network(tensors, operators, inputs=[0], outputs=outputs), "odd")
+    assert [info.name for info in library.outputs] == [names[index] for index in outputs]
+    emit(library, tmp_path)
+    main = tmp_path / "main.c"
+    main.write_text('#include "odd.h"\n\nint main(void)\n{\n    return (int)ai_odd_network.n_nodes * 0;\n}\n')
+    sources = [main, tmp_path / "odd.c", tmp_path / "odd_data.c"]
+    build_image(
+        sources, [tmp_path], load_board("host"), tmp_path, "odd", defines=[f"AI_OBSERVER={observer}"],
+        warnings_as_errors=True,
+    )  # fmt: skip
