@@ -14,12 +14,21 @@
 #include <string.h>
 
 /*
- * memcpy and memset, not predicated vector stores: GCC 12 takes a predicated store for a whole one and drops an earlier
- * store to the same place.
+ * Whole vectors where the count is a constant; else memcpy and memset, not predicated vector stores: GCC 12 takes a
+ * predicated store for a whole one and drops an earlier store to the same place.
  */
 AI_INLINE void ai_copy(int8_t *target, const int8_t *source, int32_t count)
 {
-    (void)memcpy(target, source, (size_t)count);
+    int32_t i;
+
+    if (__builtin_constant_p(count) && (count % 16 == 0) && (count <= 128)) {
+#pragma GCC unroll 8
+        for (i = 0; i < count; i += 16) {
+            vst1q_s8(target + i, vld1q_s8(source + i));
+        }
+    } else {
+        (void)memcpy(target, source, (size_t)count);
+    }
 }
 
 AI_INLINE void ai_fill(int8_t *target, int8_t value, int32_t count)
@@ -62,6 +71,30 @@ AI_INLINE int32x4_t ai_finish_mve(const ai_output_stage *stage, int32x4_t sums, 
     return codes;
 }
 
+/* ai_multiply by TFLM's rounding on four lanes, 0 <= right: both numbers are constants. */
+AI_INLINE int32x4_t ai_multiply_mve(int32x4_t x, int32_t multiplier, int32_t right)
+{
+    int32x4_t result = vqrdmulhq_n_s32(x, multiplier);
+
+    if (right > 0) {
+        result = vaddq_s32(result, vshrq_n_s32(result, 31));
+        result = vrshlq_n_s32(result, -right);
+    }
+    return result;
+}
+
+/* One operand of a sum: codes without their zero point, `left` bits up, times 2^-right * multiplier / 2^31. */
+AI_INLINE int32x4_t ai_operand_mve(const int8_t *codes, int32_t zero_point, int32_t left, int32_t multiplier,
+                                   int32_t right)
+{
+    const int32x4_t steps = vsubq_n_s32(vldrbq_s32(codes), zero_point);
+
+    if ((multiplier == 0x40000000) && (right == 0)) {
+        return vshlq_r_s32(steps, left - 1);
+    }
+    return ai_multiply_mve(vshlq_r_s32(steps, left), multiplier, right);
+}
+
 /* Store the codes of up to four channels. */
 AI_INLINE void ai_store_mve(int8_t *output, int32x4_t codes, int32_t channels)
 {
@@ -84,8 +117,8 @@ AI_INLINE void ai_store_mve(int8_t *output, int32x4_t codes, int32_t channels)
 }
 
 /*
- * Two pixels by four channels. `depth` is a multiple of 16, rows of weights come in fours. Parameters of four channels:
- * four biases, four multipliers; `shifts` are negative.
+ * Two pixels by four channels. `depth` is a multiple of 16; weights hold 16 codes of each of four channels in turn.
+ * Parameters of four channels: four biases, four multipliers; `shifts` are negative.
  */
 AI_INLINE void ai_gemm_2px_mve(const int8_t *tile, int32_t depth, const int8_t *weights, int32_t channels,
                                const ai_output_stage *stage, int8_t *output, int32_t output_stride)
@@ -95,6 +128,7 @@ AI_INLINE void ai_gemm_2px_mve(const int8_t *tile, int32_t depth, const int8_t *
 
     for (c = 0; c < channels; c += 4) {
         const int8_t *x = tile;
+        const int8_t *y = tile + depth;
         const int8_t *w = weights + (ptrdiff_t)c * depth;
         const int8_t *const end = tile + depth;
         int32_t a0 = 0;
@@ -105,23 +139,26 @@ AI_INLINE void ai_gemm_2px_mve(const int8_t *tile, int32_t depth, const int8_t *
         int32_t b1 = 0;
         int32_t b2 = 0;
         int32_t b3 = 0;
+        /* Unrelated for all the compiler knows, so that each is a pointer that walks on by itself. */
+        __asm__("" : "+r"(y));
         do {
             const int8x16_t xa = vld1q_s8(x);
-            const int8x16_t xb = vld1q_s8(x + depth);
+            const int8x16_t xb = vld1q_s8(y);
             int8x16_t row = vld1q_s8(w);
             a0 = vmladavaq_s8(a0, xa, row);
             b0 = vmladavaq_s8(b0, xb, row);
-            row = vld1q_s8(w + depth);
+            row = vld1q_s8(w + 16);
             a1 = vmladavaq_s8(a1, xa, row);
             b1 = vmladavaq_s8(b1, xb, row);
-            row = vld1q_s8(w + 2 * depth);
+            row = vld1q_s8(w + 32);
             a2 = vmladavaq_s8(a2, xa, row);
             b2 = vmladavaq_s8(b2, xb, row);
-            row = vld1q_s8(w + 3 * depth);
+            row = vld1q_s8(w + 48);
             a3 = vmladavaq_s8(a3, xa, row);
             b3 = vmladavaq_s8(b3, xb, row);
             x += 16;
-            w += 16;
+            y += 16;
+            w += 64;
         } while (x != end);
         {
             const int32x4_t bias = vldrwq_s32(params);
@@ -154,11 +191,11 @@ AI_INLINE void ai_gemm_1px_mve(const int8_t *tile, int32_t depth, const int8_t *
         do {
             const int8x16_t xa = vld1q_s8(x);
             a0 = vmladavaq_s8(a0, xa, vld1q_s8(w));
-            a1 = vmladavaq_s8(a1, xa, vld1q_s8(w + depth));
-            a2 = vmladavaq_s8(a2, xa, vld1q_s8(w + 2 * depth));
-            a3 = vmladavaq_s8(a3, xa, vld1q_s8(w + 3 * depth));
+            a1 = vmladavaq_s8(a1, xa, vld1q_s8(w + 16));
+            a2 = vmladavaq_s8(a2, xa, vld1q_s8(w + 32));
+            a3 = vmladavaq_s8(a3, xa, vld1q_s8(w + 48));
             x += 16;
-            w += 16;
+            w += 64;
         } while (x != end);
         {
             const int32x4_t sums = vaddq_s32(ai_lanes(a0, a1, a2, a3), vldrwq_s32(params));

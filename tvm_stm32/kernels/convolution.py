@@ -10,7 +10,7 @@ from ..graph.ssa import constant, shape_of
 from .context import KernelContext
 from .depthwise import lower_depthwise
 from .linear import LinearKernel, add_linear_call, form_of
-from .packing import can_pack_lanes, dsp_order, pack_dsp
+from .packing import can_pack_lanes, dsp_order, pack_dsp, pack_mve
 from .stage import OutputStage, dsp_stage, mve_stage, output_stage
 from .window import detail_text, geometry_of
 
@@ -70,10 +70,8 @@ def _lower_convolution(
         pixels, tile_bytes = 4, 4 * row_length * 2
     elif form == "mve":
         row_length = -(-depth // 16) * 16
-        rows = np.pad(rows, ((0, 0), (0, row_length - depth)))
-        rows = np.pad(rows, ((0, -len(rows) % 4), (0, 0)))
         stage = mve_stage(stage, weight, geometry["input_zero_point"])
-        weights, pixels, tile_bytes = rows.reshape(-1), 2, 2 * row_length
+        weights, pixels, tile_bytes = pack_mve(rows), 2, 2 * row_length
     else:
         row_length, weights, pixels = depth, rows.reshape(-1), 2
         tile_bytes = pixels * row_length * 2

@@ -9,7 +9,7 @@ from ..graph import dialect
 from ..graph.ssa import constant, shape_of
 from .context import KernelContext
 from .linear import LinearKernel, add_linear_call, form_of
-from .packing import can_pack_lanes, dsp_order, pack_dsp
+from .packing import can_pack_lanes, dsp_order, pack_dsp, pack_mve
 from .stage import dsp_stage, mve_stage, output_stage
 
 
@@ -32,7 +32,7 @@ def lower_dense(ctx: KernelContext, call: relax.Call, node: str, data: str, outp
         stage = dsp_stage(stage)
     elif form == "mve":
         row_length = -(-depth // 16) * 16
-        weights = np.pad(weight, ((0, -units % 4), (0, row_length - depth))).reshape(-1)
+        weights = pack_mve(weight)
         stage = mve_stage(stage, weight, attrs["input_zero_point"])
         workspace = 0 if row_length == depth else row_length
     else:

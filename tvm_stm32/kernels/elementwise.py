@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from tvm import relax
@@ -66,23 +67,35 @@ def _index(loops: list[Loop], attribute: str) -> str:
     return " + ".join(terms) or "0"
 
 
+def _is_plain_sum(operator: str, attrs: dict[str, Any], loops: list[Loop]) -> bool:
+    """Whether an addition or subtraction walks both operands alike, with shifts to the right only, as vectors do."""
+    if operator not in ("add", "sub") or attrs["rounding"] != "tflm":
+        return False
+    alike = len(loops) == 1 and (loops[0].lhs_step, loops[0].rhs_step) == (1, 1)
+    return alike and max(attrs["lhs_shift"], attrs["rhs_shift"], attrs["shift"]) <= 0
+
+
 def lower_binary(ctx: KernelContext, call: relax.Call, node: str, operands: list[str], output: str) -> None:
     """``q.add``, ``q.sub``, ``q.mul``, ``q.div`` with broadcasting. A constant has an empty name in ``operands``."""
     attrs = dialect.attributes(call)
     dtype = dtype_of(call)
     operator = dialect.name_of(call).removeprefix("q.")
     loops = broadcast_loops(shape_of(call), shape_of(call.args[0]), shape_of(call.args[1]))
+    vector = ctx.target.mve and dtype == "int8" and _is_plain_sum(operator, attrs, loops)
     source = ctx.render(
         "binary.c.j2",
         paren=paren,
         operator=operator,
+        vector=vector,
+        count=int(np.prod(shape_of(call), dtype=np.int64)),
         ctype=CTYPES[dtype],
         loops=loops,
         lhs_index=_index(loops, "lhs_step"),
         rhs_index=_index(loops, "rhs_step"),
         **{**attrs, "rounding": ROUNDING[attrs["rounding"]]},
     )
-    kernel = ctx.kernel(f"{operator}{_suffix(dtype)}_{int(np.prod(shape_of(call)))}", source, headers=HEADER)
+    kernel = ctx.kernel(f"{operator}{_suffix(dtype)}_{int(np.prod(shape_of(call)))}", source,
+                        headers=("ai_kernels_mve.h",) if vector else HEADER)  # fmt: skip
     arguments: list[Argument] = []
     for name, expr in zip(operands, call.args, strict=True):
         if name:

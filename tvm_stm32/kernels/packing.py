@@ -24,6 +24,14 @@ def pack_dsp(rows: np.ndarray, packed: bool) -> np.ndarray:
     return np.ascontiguousarray(np.stack([low, high], axis=-1).astype(np.int8)).reshape(-1)
 
 
+def pack_mve(rows: np.ndarray) -> np.ndarray:
+    """Weights [channels, depth] for four channels at a time: 16 codes of each in turn; padded with zeros to both."""
+    channels, depth = rows.shape
+    padded = np.pad(rows, ((0, -channels % 4), (0, -depth % 16)))
+    blocks = padded.reshape(-1, 4, padded.shape[1] // 16, 16)
+    return np.ascontiguousarray(blocks.transpose(0, 2, 1, 3)).reshape(-1)
+
+
 def dsp_order(run: int, interleave: bool) -> list[int]:
     """Order in which the DSP tile holds a run of codes: 0, 2, 1, 3 of each four when widened word by word."""
     if not interleave:
