@@ -93,6 +93,18 @@ AI_INLINE int32_t ai_multiply(int32_t x, int32_t multiplier, int32_t shift, int3
     return (int32_t)((product + half) >> (31 + right));
 }
 
+/* ai_multiply by TFLM's rounding for 2^30 <= multiplier and a shift of 0 or to the right, both constants. */
+AI_INLINE int32_t ai_multiply_down(int32_t x, int32_t multiplier, int32_t right)
+{
+    const int32_t high = ai_high_multiply_rounded(x, multiplier);
+
+    if (right == 0) {
+        return high;
+    }
+    /* Half away from zero: half of the divisor, less one below zero. */
+    return (high + ((int32_t)((uint32_t)1 << (right - 1)) + (high >> 31))) >> right;
+}
+
 /*
  * Requantize with the output zero point folded in: the generator has checked that 1 <= right shift and that
  * (zero_point << right) + the accumulator fits 32 bits. Two or three instructions with the DSP extension.
