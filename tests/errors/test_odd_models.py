@@ -180,3 +180,15 @@ def test_two_hundred_odd_names(observer, tmp_path):
         sources, [tmp_path], load_board("host"), tmp_path, "odd", defines=[f"AI_OBSERVER={observer}"],
         warnings_as_errors=True,
     )  # fmt: skip
+
+
+def test_settings_with_odd_names_stay_in_their_comment(tmp_path):
+    need_board("host")
+    path = tmp_path / "net.tflite"
+    path.write_bytes(named("a*/b ??/", "y").build())
+    options = CompileOptions(load_board("host").target, name="net", external_io=("a*/b ??/",))
+    emit(compile_model(path, options), tmp_path)
+    main = tmp_path / "main.c"
+    main.write_text('#include "net.h"\n\nint main(void)\n{\n    return (int)ai_net_network.n_nodes - 1;\n}\n')
+    sources = [main, tmp_path / "net.c", tmp_path / "net_data.c"]
+    build_image(sources, [tmp_path], load_board("host"), tmp_path, "odd", warnings_as_errors=True)
