@@ -13,6 +13,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from . import __version__
+from .c_api import C_APIS
 from .errors import Error
 
 _LEVELS = ("time", "balanced", "ram", "size")
@@ -41,6 +42,13 @@ _ARCHIVE_OPTIONS = (
         show_default=True,
         help="Whose memory plan a graph-executor archive (.tar) gets: this tool's, or its own.",
     ),
+)
+_C_API_OPTION = click.option(
+    "--c-api",
+    type=click.Choice(C_APIS),
+    default="ai",
+    show_default=True,
+    help="The C interface applications see: our own, or one of ST's.",
 )
 _COMPILE_OPTIONS = (
     click.option(
@@ -73,21 +81,69 @@ def _archive_options(command: _Command) -> _Command:
     return command
 
 
+# About the files that compile writes, beside how it compiles.
+_PLACEMENT_OPTIONS = (
+    click.option(
+        "--weights",
+        type=click.Choice(("array", "incbin", "external")),
+        default="array",
+        show_default=True,
+        help="Weights as C text, as a binary file the assembler includes, or as one the application places.",
+    ),
+    click.option(
+        "--external-io",
+        multiple=True,
+        metavar="NAME",
+        help="An input or output without a place in the arena: the application gives its memory ('all': every one).",
+    ),
+    click.option(
+        "--alignment",
+        type=click.Choice(("8", "16", "32")),
+        default="8",
+        show_default=True,
+        callback=lambda _context, _option, value: int(value),
+        help="Bytes to which the arena and all tensors in it are aligned.",
+    ),
+)
+
+
+def _placement_options(command: _Command) -> _Command:
+    for option in _PLACEMENT_OPTIONS:
+        command = option(command)
+    return command
+
+
 @cli.command("compile")
 @click.argument("file", type=_File)
-@click.option("-o", "--output", "folder", type=_File, required=True, help="Folder for the generated files.")
+@click.option("-o", "--output", "folder", type=_File, help="Folder for the generated files (or an archive FILE.tar).")
+@click.option("--archive", type=_File, help="Also (or only) write a Model Library Format archive here, for emit.")
+@click.option("--archive-module", default="", help="Name of the archive's module (default: that of the network).")
 @click.option("--board", help="Board to compile for (a name or a board file).")
 @click.option("--cpu", help="CPU to compile for, without a board (default: cortex-m4).")
 @click.option("--no-runtime", is_flag=True, help="Leave the ai_* runtime's files out of the folder.")
+@_C_API_OPTION
+@_placement_options
 @_model_options
-def compile_command(folder: Path, no_runtime: bool, **choice: Any) -> None:
+def compile_command(
+    folder: Path | None, archive: Path | None, archive_module: str, no_runtime: bool, **choice: Any
+) -> None:
     """Turn a model FILE into C: kernels, a network with static memory, weights and a report."""
+    if folder is not None and archive is None and folder.suffix == ".tar" and not folder.is_dir():
+        folder, archive = None, folder
+    if folder is None and archive is None:
+        raise click.UsageError("Missing option '-o' / '--output' or '--archive'.")
+    if archive_module and archive is None:
+        raise click.UsageError("--archive-module goes with --archive.")
     from .commands import Choice, compile_to_folder
 
-    network = compile_to_folder(Choice(**choice), folder, with_runtime=not no_runtime)
+    network = compile_to_folder(
+        Choice(**choice), folder, with_runtime=not no_runtime, archive=archive, archive_module=archive_module
+    )
+    _show_remarks(network.notes)
     click.echo(
         f"{network.name}: {len(network.calls)} operators, {network.macs:,} MACs, {network.constant_bytes:,} bytes of "
-        f"constants, {network.arena_size:,} bytes of arena -> {folder}"
+        f"constants, {network.arena_size:,} bytes of arena -> "
+        + ", ".join(str(place) for place in (folder, archive) if place is not None)
     )
 
 
@@ -95,14 +151,16 @@ def compile_command(folder: Path, no_runtime: bool, **choice: Any) -> None:
 @click.argument("file", type=_File)
 @click.option("-o", "--output", "folder", type=_File, required=True, help="Folder for the generated files.")
 @click.option("--board", help="Board to emit for (a name or a board file).")
-@click.option("--cpu", help="CPU to emit for, without a board (default: cortex-m4).")
+@click.option("--cpu", help="CPU to emit for, without a board (default: the archive's, or cortex-m4).")
 @click.option("--no-runtime", is_flag=True, help="Leave the ai_* runtime's files out of the folder.")
+@_C_API_OPTION
 @_archive_options
 def emit_command(folder: Path, no_runtime: bool, **choice: Any) -> None:
-    """Turn a Model Library Format archive FILE, exported by TVM up to 0.18, into a network behind the ai_* API."""
+    """Turn a Model Library Format archive FILE, of compile or of TVM up to 0.18, into a network behind the ai_* API."""
     from .commands import Choice, emit_archive
 
     network = emit_archive(Choice(**choice), folder, with_runtime=not no_runtime)
+    _show_remarks(network.notes)
     click.echo(
         f"{network.name}: {len(network.calls)} calls, {network.constant_bytes:,} bytes of constants, "
         f"{network.arena_size:,} bytes of arena -> {folder}"
@@ -193,6 +251,13 @@ def run_image_command(
         raise SystemExit(1)
 
 
+def _show_remarks(notes: list[str]) -> None:
+    """What a user should know although it worked: an archive that was not read as it was written."""
+    for note in notes:
+        if note.startswith(("read as ", "written for ")):
+            click.echo(f"note: {_printable(note)}", err=True)
+
+
 def main() -> None:
     """Entry point: a user's error is printed as one block and exits with 1; a bug keeps its traceback."""
     # As an exception, so that temporary files go when a build system ends this program.
@@ -215,10 +280,13 @@ def _end(number: int, _frame: object) -> None:
 
 
 def _fail(error: Error) -> NoReturn:
-    # Names out of a model may hold control characters, which a terminal would obey.
-    text = "".join(c if c.isprintable() or c == "\n" else "?" for c in str(error))
-    click.echo(f"error: {text}", err=True)
+    click.echo(f"error: {_printable(str(error))}", err=True)
     sys.exit(1)
+
+
+def _printable(text: str) -> str:
+    """Names out of a model may hold control characters, which a terminal would obey."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
 def _missing_package(error: ImportError) -> Error:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .boards import Board, load_board
+from .c_api import core_name, runtime_files
 from .capacity import check_capacity
+from .cnames import network_name
 from .emit import emit
 from .emit.report import report, report_text
 from .errors import Error, ModelError, TargetError
-from .files import check_model_file, write_atomically
+from .files import check_model_file, make_folder, write_atomically
 from .frontends import detect_format
 from .library import Library
 from .quiet import quiet
@@ -21,6 +23,7 @@ from .target import Target
 DEFAULT_CPU = "cortex-m4"
 RUNTIME_FILES = (
     "include/ai_runtime.h",
+    "include/ai_runtime.hpp",
     "include/ai_kernels.h",
     "include/ai_kernels_dsp.h",
     "include/ai_kernels_mve.h",
@@ -43,6 +46,10 @@ class Choice:
     input_shapes: tuple[str, ...] = ()
     module: str = ""
     storage: str = "planned"
+    weights: str = "array"
+    external_io: tuple[str, ...] = ()
+    alignment: int = 8
+    c_api: str = "ai"
 
 
 def _compile(choice: Choice) -> tuple[Library, Board | None]:
@@ -52,7 +59,11 @@ def _compile(choice: Choice) -> tuple[Library, Board | None]:
     target = chosen.target if chosen is not None else Target.for_cpu(choice.cpu or DEFAULT_CPU)
     for path in (choice.file, *([choice.params] if choice.params is not None else [])):
         check_model_file(path)
-    detect_format(choice.file)
+    kind = detect_format(choice.file)
+    if kind == "mlf" and choice.board is None and choice.cpu is None:
+        from .mlf import archive_cpu
+
+        target = Target.for_cpu(archive_cpu(choice.file) or DEFAULT_CPU)
     from .compiler import CompileOptions, compile_model
 
     with quiet():
@@ -60,12 +71,23 @@ def _compile(choice: Choice) -> tuple[Library, Board | None]:
         if len(shapes) != len(choice.input_shapes):
             raise Error("--input-shape is there twice for one input", hint="give each input one shape")
         options = CompileOptions(
-            target, choice.level, choice.name, choice.input_layout, shapes, choice.module, choice.storage
-        )
+            target, choice.level, _network_name(choice), choice.input_layout, shapes, choice.module, choice.storage,
+            choice.weights, choice.external_io, choice.alignment,
+        )  # fmt: skip
         library = compile_model(choice.file, options, choice.params)
     if chosen is not None:
         check_capacity(library, chosen)
     return library, chosen
+
+
+def _network_name(choice: Choice) -> str:
+    """The C name of the network itself, which an interface of ST gets in front of; empty: from the file's name."""
+    if choice.c_api == "ai":
+        return choice.name
+    name = network_name(choice.name or choice.file.name.split(".")[0])
+    if choice.c_api == "st-ai" and name in ("debug", "events"):
+        raise ModelError(f"stai_{name}.h is a header of ST's interface", hint="give the network another --name")
+    return core_name(name, choice.c_api)
 
 
 def _input_shape(text: str) -> tuple[str, tuple[int, ...]]:
@@ -83,13 +105,24 @@ def _input_shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, shape
 
 
-def compile_to_folder(choice: Choice, folder: Path, *, with_runtime: bool) -> Library:
-    """Compile a model and write its files (and the runtime's) into ``folder``."""
+def compile_to_folder(
+    choice: Choice, folder: Path | None, *, with_runtime: bool, archive: Path | None = None, archive_module: str = ""
+) -> Library:
+    """Compile a model and write its files (and the runtime's) into ``folder``, and all of it into ``archive``.
+
+    ``archive_module`` names the archive's module.
+    """
     library, _ = _compile(choice)
-    emit(library, folder)
-    if with_runtime:
-        runtime = resource_dir("runtime")
-        write_atomically({folder / Path(name).name: (runtime / name).read_bytes() for name in RUNTIME_FILES})
+    if archive is not None:
+        from .mlf import write_archive
+
+        make_folder(archive.parent)
+        write_archive(library, archive, archive_module)
+    if folder is not None:
+        emit(library, folder, choice.c_api)
+        if with_runtime:
+            runtime, names = resource_dir("runtime"), (*RUNTIME_FILES, *runtime_files(choice.c_api))
+            write_atomically({folder / Path(name).name: (runtime / name).read_bytes() for name in names})
     return library
 
 

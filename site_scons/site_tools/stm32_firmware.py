@@ -124,6 +124,11 @@ def _networks(sources) -> Iterator[Network]:
             yield from _networks(item)
 
 
+def _c_apis(sources) -> list[str]:
+    """The C interfaces networks among sources have, each once."""
+    return list(dict.fromkeys(network.c_api for network in _networks(sources)))
+
+
 def _objects(env, folder: Node, sources, **overrides) -> list[Node]:
     """Object nodes of sources, in ``folder``; anything else (objects, libraries) passes through."""
     nodes, taken = [], set()
@@ -182,7 +187,7 @@ def firmware(env, target, source, BOARD=None, RUNTIME=None, LINKER_SCRIPT=None, 
     derived = _derive(env, overrides)
     derived["TVMSTM32BOARD"] = board.argument
     _use_compiler(derived, lambda words: "arm" in " ".join(words), lambda: _find_cross_compiler(derived))
-    runtime = RUNTIME or derived.TvmRuntime(folder.Dir(f"{name}.runtime"))
+    runtime = RUNTIME or derived.TvmRuntime(folder.Dir(f"{name}.runtime"), C_API=_c_apis(source))
     sections = ["-ffunction-sections", "-fdata-sections"]
     _add_flags(derived, source, runtime, _machine_flags(board), sections)
     _link_with(derived, source)
@@ -237,7 +242,7 @@ def host_program(env, target, source, RUNTIME=None, **overrides) -> NodeList:
     folder, name = place(env, env.Flatten([target])[0])
     derived = _derive(env, overrides)
     _use_compiler(derived, lambda words: "arm-none" not in " ".join(words) and derived.WhereIs(words[0]), find_host_cc)
-    runtime = RUNTIME or derived.TvmRuntime(folder.Dir(f"{name}.runtime"))
+    runtime = RUNTIME or derived.TvmRuntime(folder.Dir(f"{name}.runtime"), C_API=_c_apis(source))
     _add_flags(derived, source, runtime, [], [])
     _link_with(derived, source)
     port = [runtime.files[key] for key in _HOST_PORT]

@@ -11,10 +11,12 @@
 folder) and ``report`` of the result are the other nodes. Keywords: ``BOARD`` (name or board file) or ``CPU``, ``LEVEL``
 (time, balanced, ram, size), ``PARAMS`` (weights of a Relay model), ``WEIGHTS`` (array, incbin, external; the last two
 make ``target_weights.bin`` too: ``weights`` of the result), ``EXTERNAL_IO`` (names of inputs and outputs the
-application places) and ``ALIGNMENT`` (8, 16, 32). Files in which an ONNX model keeps its weights are
-dependencies, found at each build.
+application places), ``ALIGNMENT`` (8, 16, 32) and ``C_API`` (ai; x-cube-ai, st-ai: ST's interface under the target's
+name before the network ``target_tvm.c``). Files in which an ONNX model keeps its weights are dependencies, found at
+each build.
 
-``TvmRuntime(folder)`` copies the ai_* runtime into a folder of the build and returns its C file; ``files`` of the
+``TvmRuntime(folder)`` copies the ai_* runtime into a folder of the build, with ``C_API`` (one or a list) what ST's
+interfaces need as well, and returns the C files; ``files`` of the
 result maps every file of the runtime (``port/port_startup.c``) to its node, ``include`` lists the header folders.
 
 ``NetworkName(path)`` is the C name of a model file.
@@ -60,6 +62,7 @@ PACKAGE = _package_dir()
 # SCons takes this away again when the tool is loaded; by then the package is known by its folder.
 sys.path.insert(0, os.path.dirname(PACKAGE))
 
+from tvm_stm32.c_api import C_APIS, core_name, interface_files, runtime_files
 from tvm_stm32.cnames import network_name
 from tvm_stm32.errors import Error
 from tvm_stm32.frontends.onnx_locations import external_locations
@@ -80,6 +83,7 @@ class Network(NodeList):
     headers = ()
     include = None
     report = None
+    c_api = "ai"
 
 
 class Runtime(NodeList):
@@ -239,7 +243,7 @@ def place(env, target: str | Node) -> tuple[Node, str]:
 @builder_method
 def tvm_model(
     env, target, source, BOARD=None, CPU=None, LEVEL="time", PARAMS=None, WEIGHTS="array", EXTERNAL_IO=(), ALIGNMENT=8,
-    **overrides,
+    C_API="ai", **overrides,
 ) -> Network:  # fmt: skip
     """The ``TvmModel`` method."""
     folder, name = place(env, env.Flatten([target])[0])
@@ -247,6 +251,7 @@ def tvm_model(
         raise Error(f"TvmModel: '{name}' is no C name for a network", hint=f"'{network_name(name)}'")
     if BOARD and CPU:
         raise Error(f"TvmModel: BOARD and CPU are given both for '{name}'", why="a board says which CPU it has")
+    _check_c_api("TvmModel", C_API)
     sources = env.arg2nodes(env.Flatten([source]), env.fs.Entry)
     if len(sources) != 1:
         raise Error(f"TvmModel: {len(sources)} model files for '{name}'", hint="one; weights of Relay go into PARAMS")
@@ -264,6 +269,8 @@ def tvm_model(
     flags += [] if WEIGHTS == "array" else ["--weights", WEIGHTS]
     flags += [word for name in env.Flatten([EXTERNAL_IO]) for word in ("--external-io", name)]
     flags += [] if int(ALIGNMENT) == 8 else ["--alignment", str(ALIGNMENT)]
+    flags += [] if C_API == "ai" else ["--c-api", C_API]
+    core, interface = core_name(name, C_API), interface_files(name, C_API)
     suffixes = SUFFIXES if WEIGHTS == "array" else (*SUFFIXES, WEIGHTS_SUFFIX)
     spawn = _CleanSpawn(overrides.pop("SPAWN", env["SPAWN"]))
     variables = {
@@ -275,7 +282,7 @@ def tvm_model(
         **overrides,
     }
     nodes = env.Command(
-        [folder.File(name + suffix) for suffix in suffixes],
+        [folder.File(file) for file in (*(core + suffix for suffix in suffixes), *interface)],
         sources,
         Action("$TVMSTM32COM", "$TVMSTM32COMSTR"),
         source_scanner=Scanner(external_data, name="onnx external data"),
@@ -283,16 +290,23 @@ def tvm_model(
     )
     spawn.targets += nodes
     env.Depends(nodes, dependencies)
-    network = Network([nodes[0], nodes[2]])
-    network.headers = NodeList([nodes[1], nodes[3]])
+    extra = nodes[len(suffixes) :]
+    network = Network([nodes[0], nodes[2], *(node for node in extra if node.name.endswith(".c"))])
+    network.headers = NodeList([*(node for node in extra if node.name.endswith(".h")), nodes[1], nodes[3]])
+    network.c_api = C_API
     network.include = folder
     network.report = nodes[4]
     network.weights = None if WEIGHTS == "array" else nodes[len(SUFFIXES)]
     return network
 
 
+def _check_c_api(builder: str, c_api: str) -> None:
+    if c_api not in C_APIS:
+        raise Error(f"{builder}: there is no C_API '{c_api}'", hint=f"one of {', '.join(C_APIS)}")
+
+
 @builder_method
-def tvm_runtime(env, folder: str | Node) -> Runtime:
+def tvm_runtime(env, folder: str | Node, C_API=()) -> Runtime:
     """The ``TvmRuntime`` method. A folder may be asked for more than once."""
     root = str(resource_dir("runtime"))
     folder = folder if isinstance(folder, Node) else env.Dir(folder)
@@ -304,9 +318,17 @@ def tvm_runtime(env, folder: str | Node) -> Runtime:
                 if not node.has_explicit_builder():
                     env.InstallAs(node, os.path.join(root, part, name))
                 files[f"{part}/{name}"] = node
-    runtime = Runtime([files["src/ai_runtime.c"]])
+    interface = {}
+    for c_api in env.Flatten([C_API]):
+        _check_c_api("TvmRuntime", c_api)
+        for path in runtime_files(c_api):
+            interface[path] = folder.File(path)
+            if not interface[path].has_explicit_builder():
+                env.InstallAs(interface[path], os.path.join(root, path))
+    files |= interface
+    runtime = Runtime([files["src/ai_runtime.c"], *(node for path, node in interface.items() if path.endswith(".c"))])
     runtime.files = files
-    runtime.include = [folder.Dir("include"), folder.Dir("port")]
+    runtime.include = [folder.Dir("include"), folder.Dir("port"), *([folder.Dir("st")] if interface else [])]
     return runtime
 
 
