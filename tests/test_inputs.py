@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from support import ROOT, build_and_run
+from tflite_builder import relu
 
 from tvm_stm32.commands import Choice, inspect_model
 from tvm_stm32.compiler import CompileOptions, compile_model
@@ -82,3 +83,23 @@ def test_nhwc_needs_an_input_of_four_dimensions(tmp_path):
     path = dynamic_model(tmp_path / "m.onnx", [1, 3])
     with pytest.raises(ModelError, match="no input has four dimensions"):
         compile_model(path, CompileOptions(HOST, input_layout="nhwc"))
+
+
+def test_nhwc_is_refused_where_inputs_are_nhwc(tmp_path):
+    path = tmp_path / "net.tflite"
+    path.write_bytes(relu().build())
+    with pytest.raises(ModelError, match="NHWC"):
+        compile_model(path, CompileOptions(HOST, input_layout="nhwc"))
+
+
+def test_a_file_name_keeps_what_stands_between_its_dots(tmp_path):
+    path = tmp_path / "model-v1.2.tflite"
+    path.write_bytes(relu().build())
+    assert compile_model(path, CompileOptions(HOST)).name == "model_v1_2"
+
+
+def test_an_alignment_no_memory_has_is_refused(tmp_path):
+    path = tmp_path / "net.tflite"
+    path.write_bytes(relu().build())
+    with pytest.raises(Error, match="alignment 24"):
+        compile_model(path, CompileOptions(HOST, alignment=24))

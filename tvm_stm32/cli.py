@@ -15,6 +15,7 @@ import click
 from . import __version__
 from .c_api import C_APIS
 from .errors import Error
+from .target import known_cpus
 
 _LEVELS = ("time", "balanced", "ram", "size")
 _File = click.Path(path_type=Path)
@@ -119,7 +120,7 @@ def _placement_options(command: _Command) -> _Command:
 @click.option("--archive", type=_File, help="Also (or only) write a Model Library Format archive here, for emit.")
 @click.option("--archive-module", default="", help="Name of the archive's module (default: that of the network).")
 @click.option("--board", help="Board to compile for (a name or a board file).")
-@click.option("--cpu", help="CPU to compile for, without a board (default: cortex-m4).")
+@click.option("--cpu", help=f"CPU to compile for, without a board: {', '.join(known_cpus())} (default: cortex-m4).")
 @click.option("--no-runtime", is_flag=True, help="Leave the ai_* runtime's files out of the folder.")
 @_C_API_OPTION
 @_placement_options

@@ -84,7 +84,7 @@ def _network_name(choice: Choice) -> str:
     """The C name of the network itself, which an interface of ST gets in front of; empty: from the file's name."""
     if choice.c_api == "ai":
         return choice.name
-    name = network_name(choice.name or choice.file.name.split(".")[0])
+    name = network_name(choice.name or choice.file.stem)
     if choice.c_api == "st-ai" and name in ("debug", "events"):
         raise ModelError(f"stai_{name}.h is a header of ST's interface", hint="give the network another --name")
     return core_name(name, choice.c_api)

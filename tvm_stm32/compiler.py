@@ -16,6 +16,7 @@ from .target import Target
 
 ADDRESSES = 1 << 31
 LEVELS = ("time", "balanced", "ram", "size")
+ALIGNMENTS = (8, 16, 32)
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def compile_model(path: Path, options: CompileOptions, params: Path | None = Non
     from .frontends import detect_format, load_model
 
     # A bad name is reported before anything is read.
-    network_name(options.name or path.name.split(".")[0])
+    network_name(options.name or path.stem)
     with _naming(path.name):
         if detect_format(path) == "mlf":
             return _library_of_archive(path, options, params)
@@ -104,8 +105,15 @@ def compile_loaded(model: Model, options: CompileOptions) -> Library:
     from .kernels.network import build_library
 
     file_name = model.provenance.file_name
-    name = network_name(options.name or file_name.split(".")[0])
+    name = network_name(options.name or Path(file_name).stem)
     with _naming(file_name):
+        if options.alignment not in ALIGNMENTS:
+            raise Error(f"alignment {options.alignment} is none of {ALIGNMENTS}")
+        if options.input_layout == "nhwc" and model.provenance.source_format == "tflite":
+            raise ModelError(
+                f"--input-layout nhwc turns NCHW inputs, and {file_name} is a TFLite model, whose inputs are NHWC",
+                hint="leave it out",
+            )
         if options.input_layout == "nhwc":
             model = layout.nhwc_inputs(model)
         library = build_library(graph.prepare(model), model, options.target, name, options.level, options.settings())

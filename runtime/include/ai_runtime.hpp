@@ -1,15 +1,15 @@
 /*
  * C++ view of the ai_* API (C++11 and later): instances that release themselves, tensors as typed spans. Header only;
- * no heap, exceptions or run-time type information.
+ * no heap, exceptions or run-time type information, and nothing of the C++ library, which bare-metal compilers may
+ * lack.
  */
 #ifndef AI_RUNTIME_HPP
 #define AI_RUNTIME_HPP
 
 #include "ai_runtime.h"
 
-#include <cstddef>
-#include <cstdint>
-#include <type_traits>
+#include <stddef.h>
+#include <stdint.h>
 
 namespace ai
 {
@@ -21,22 +21,22 @@ template <typename T> class span
     constexpr span() noexcept : data_(nullptr), size_(0U)
     {
     }
-    constexpr span(T *data, std::size_t size) noexcept : data_(data), size_(size)
+    constexpr span(T *data, size_t size) noexcept : data_(data), size_(size)
     {
     }
-    template <std::size_t N> constexpr span(T (&array)[N]) noexcept : data_(array), size_(N)
+    template <size_t N> constexpr span(T (&array)[N]) noexcept : data_(array), size_(N)
     {
     }
-    template <typename U, typename = typename std::enable_if<std::is_convertible<U (*)[], T (*)[]>::value>::type>
-    constexpr span(const span<U> &other) noexcept : data_(other.data()), size_(other.size())
+    constexpr operator span<const T>() const noexcept
     {
+        return span<const T>(data_, size_);
     }
 
     constexpr T *data() const noexcept
     {
         return data_;
     }
-    constexpr std::size_t size() const noexcept
+    constexpr size_t size() const noexcept
     {
         return size_;
     }
@@ -52,37 +52,40 @@ template <typename T> class span
     {
         return data_ + size_;
     }
-    constexpr T &operator[](std::size_t index) const noexcept
+    constexpr T &operator[](size_t index) const noexcept
     {
         return data_[index];
     }
 
   private:
     T *data_;
-    std::size_t size_;
+    size_t size_;
 };
 
 /* The ai_dtype of a C++ type; there is none for types a tensor cannot have. */
 template <typename T> struct dtype_of;
-template <> struct dtype_of<std::int8_t> : std::integral_constant<int, AI_DTYPE_INT8> {
+template <int dtype> struct dtype_constant {
+    static constexpr int value = dtype;
 };
-template <> struct dtype_of<std::uint8_t> : std::integral_constant<int, AI_DTYPE_UINT8> {
+template <> struct dtype_of<int8_t> : dtype_constant<AI_DTYPE_INT8> {
 };
-template <> struct dtype_of<std::int16_t> : std::integral_constant<int, AI_DTYPE_INT16> {
+template <> struct dtype_of<uint8_t> : dtype_constant<AI_DTYPE_UINT8> {
 };
-template <> struct dtype_of<std::uint16_t> : std::integral_constant<int, AI_DTYPE_UINT16> {
+template <> struct dtype_of<int16_t> : dtype_constant<AI_DTYPE_INT16> {
 };
-template <> struct dtype_of<std::int32_t> : std::integral_constant<int, AI_DTYPE_INT32> {
+template <> struct dtype_of<uint16_t> : dtype_constant<AI_DTYPE_UINT16> {
 };
-template <> struct dtype_of<std::uint32_t> : std::integral_constant<int, AI_DTYPE_UINT32> {
+template <> struct dtype_of<int32_t> : dtype_constant<AI_DTYPE_INT32> {
 };
-template <> struct dtype_of<std::int64_t> : std::integral_constant<int, AI_DTYPE_INT64> {
+template <> struct dtype_of<uint32_t> : dtype_constant<AI_DTYPE_UINT32> {
 };
-template <> struct dtype_of<std::uint64_t> : std::integral_constant<int, AI_DTYPE_UINT64> {
+template <> struct dtype_of<int64_t> : dtype_constant<AI_DTYPE_INT64> {
 };
-template <> struct dtype_of<float> : std::integral_constant<int, AI_DTYPE_FLOAT32> {
+template <> struct dtype_of<uint64_t> : dtype_constant<AI_DTYPE_UINT64> {
 };
-template <> struct dtype_of<bool> : std::integral_constant<int, AI_DTYPE_BOOL> {
+template <> struct dtype_of<float> : dtype_constant<AI_DTYPE_FLOAT32> {
+};
+template <> struct dtype_of<bool> : dtype_constant<AI_DTYPE_BOOL> {
 };
 
 /* One instance of a network; false when it could not be created (create_error says why). */
@@ -96,7 +99,7 @@ class network
     }
 
     /* One more instance, in memory of the application's (AI_INSTANCE_SIZE bytes, pointer-aligned). */
-    network(const ai_model_info &model, void *memory, std::size_t size, ai_ptr arena) noexcept : handle_(nullptr)
+    network(const ai_model_info &model, void *memory, size_t size, ai_ptr arena) noexcept : handle_(nullptr)
     {
         static_cast<void>(ai_create_in(&model, memory, size, arena, &handle_));
     }
@@ -145,49 +148,49 @@ class network
     {
         return ai_get_error(nullptr);
     }
-    std::size_t inputs() const noexcept
+    size_t inputs() const noexcept
     {
         return ai_get_input_size(handle_);
     }
-    std::size_t outputs() const noexcept
+    size_t outputs() const noexcept
     {
         return ai_get_output_size(handle_);
     }
 
     /* Elements of a tensor; empty when it is not there or has another element type. */
-    template <typename T> span<T> input(std::uint32_t index = 0U) noexcept
+    template <typename T> span<T> input(uint32_t index = 0U) noexcept
     {
         return elements<T>(ai_get_input(handle_, index));
     }
-    template <typename T> span<const T> output(std::uint32_t index = 0U) noexcept
+    template <typename T> span<const T> output(uint32_t index = 0U) noexcept
     {
         return elements<T>(ai_get_output(handle_, index));
     }
 
     /* An input from floats, an output as floats; false when the number of elements is another one. */
-    bool quantize(span<const float> values, std::uint32_t index = 0U) noexcept
+    bool quantize(span<const float> values, uint32_t index = 0U) noexcept
     {
         return fits(ai_get_input(handle_, index), values.size()) &&
                (ai_quantize_input(handle_, index, values.data()) == AI_STATUS_OK);
     }
-    bool dequantize(span<float> values, std::uint32_t index = 0U) noexcept
+    bool dequantize(span<float> values, uint32_t index = 0U) noexcept
     {
         return fits(ai_get_output(handle_, index), values.size()) &&
                (ai_dequantize_output(handle_, index, values.data()) == AI_STATUS_OK);
     }
 
     /* Let a tensor lie in memory of the application's; false when it does not fit. */
-    template <typename T> bool place_input(span<T> memory, std::uint32_t index = 0U) noexcept
+    template <typename T> bool place_input(span<T> memory, uint32_t index = 0U) noexcept
     {
         return place(ai_get_input(handle_, index), memory);
     }
-    template <typename T> bool place_output(span<T> memory, std::uint32_t index = 0U) noexcept
+    template <typename T> bool place_output(span<T> memory, uint32_t index = 0U) noexcept
     {
         return place(ai_get_output(handle_, index), memory);
     }
 
   private:
-    static bool fits(const ai_tensor *tensor, std::size_t size) noexcept
+    static bool fits(const ai_tensor *tensor, size_t size) noexcept
     {
         return (tensor != nullptr) && (ai_get_tensor_elements(tensor) == size);
     }

@@ -339,85 +339,67 @@ static int ai_limits(uint8_t dtype, int32_t *low, int32_t *high)
     return 0;
 }
 
-/* The tensor when it can be converted from or to floats, else NULL and an error text. */
-static const ai_tensor *ai_convertible(ai_handle handle, const ai_tensor *tensor, const float *values, int32_t *low,
-                                       int32_t *high)
+/* Writes the tensor from floats, or reads it as floats: one of both pointers is NULL. */
+static ai_status ai_convert(ai_handle handle, const ai_tensor *tensor, const float *from, float *to)
 {
+    const ai_quantization_info *quant;
+    int32_t low = 0;
+    int32_t high = 0;
+    uint32_t elements;
+    uint32_t run;
+    uint32_t i;
+
     if (tensor == NULL) {
-        return NULL; /* with an error text already, when there is a handle */
+        return AI_STATUS_ERROR; /* with an error text already, when there is a handle */
     }
-    if ((values == NULL) || (tensor->data == NULL)) {
+    if (((from == NULL) && (to == NULL)) || (tensor->data == NULL)) {
         handle->error = "Values or tensor data NULL";
-        return NULL;
+        return AI_STATUS_ERROR;
     }
     if (((uintptr_t)tensor->data % tensor->info->alignment) != 0U) {
         handle->error = "Tensor data is not aligned";
-        return NULL;
+        return AI_STATUS_ERROR;
     }
     if (tensor->info->dtype == (uint8_t)AI_DTYPE_FLOAT32) {
-        return tensor;
+        if (from != NULL) {
+            (void)memcpy(tensor->data, from, tensor->info->size);
+        } else {
+            (void)memcpy(to, tensor->data, tensor->info->size);
+        }
+        return AI_STATUS_OK;
     }
-    if ((tensor->info->quant == NULL) || (ai_limits(tensor->info->dtype, low, high) == 0)) {
+    quant = tensor->info->quant;
+    if ((quant == NULL) || (ai_limits(tensor->info->dtype, &low, &high) == 0)) {
         handle->error = "The tensor is not quantized";
-        return NULL;
+        return AI_STATUS_ERROR;
     }
-    return tensor;
+    elements = ai_get_tensor_elements(tensor);
+    run = ai_run_length(tensor->info);
+    for (i = 0U; i < elements; i++) {
+        const uint32_t channel = (quant->size > 1U) ? (i / run) % quant->size : 0U;
+        const float scale = quant->scale[channel];
+        const int32_t zero_point = quant->zero_point[channel];
+
+        if (from != NULL) {
+            /* int32 has no zero point in use, and no room for one in its limits. */
+            const int32_t moved = (low == INT32_MIN) ? 0 : zero_point;
+            ai_store(tensor, i,
+                     ai_nearest(from[i] / scale, low - moved, high - moved, handle->model->rounding) + moved);
+        } else {
+            to[i] = (float)(ai_load(tensor, i) - zero_point) * scale;
+        }
+    }
+    return AI_STATUS_OK;
 }
 
 ai_status ai_quantize_input(ai_handle handle, uint32_t index, const float *values)
 {
-    int32_t low = 0;
-    int32_t high = 0;
-    const ai_tensor *const tensor = ai_convertible(handle, ai_get_input(handle, index), values, &low, &high);
-    const uint32_t elements = ai_get_tensor_elements(tensor);
-    uint32_t run;
-    uint32_t i;
-
-    if (tensor == NULL) {
-        return AI_STATUS_ERROR;
-    }
-    if (tensor->info->dtype == (uint8_t)AI_DTYPE_FLOAT32) {
-        (void)memcpy(tensor->data, values, tensor->info->size);
-        return AI_STATUS_OK;
-    }
-    run = ai_run_length(tensor->info);
-    for (i = 0U; i < elements; i++) {
-        const ai_quantization_info *const quant = tensor->info->quant;
-        const uint32_t channel = (quant->size > 1U) ? (i / run) % quant->size : 0U;
-        const int32_t zero_point = quant->zero_point[channel];
-        /* Saturation is that of code minus zero point, which a float holds for the types in use. */
-        const int32_t least = (low == INT32_MIN) ? low : low - zero_point;
-        const int32_t most = (high == INT32_MAX) ? high : high - zero_point;
-        ai_store(tensor, i,
-                 ai_nearest(values[i] / quant->scale[channel], least, most, handle->model->rounding) +
-                     ((low == INT32_MIN) ? 0 : zero_point));
-    }
-    return AI_STATUS_OK;
+    return ai_convert(handle, ai_get_input(handle, index), values, NULL);
 }
 
 ai_status ai_dequantize_output(ai_handle handle, uint32_t index, float *values)
 {
-    int32_t low = 0;
-    int32_t high = 0;
-    const ai_tensor *const tensor = ai_convertible(handle, ai_get_output(handle, index), values, &low, &high);
-    const uint32_t elements = ai_get_tensor_elements(tensor);
-    uint32_t run;
-    uint32_t i;
-
-    if (tensor == NULL) {
-        return AI_STATUS_ERROR;
-    }
-    if (tensor->info->dtype == (uint8_t)AI_DTYPE_FLOAT32) {
-        (void)memcpy(values, tensor->data, tensor->info->size);
-        return AI_STATUS_OK;
-    }
-    run = ai_run_length(tensor->info);
-    for (i = 0U; i < elements; i++) {
-        const ai_quantization_info *const quant = tensor->info->quant;
-        const uint32_t channel = (quant->size > 1U) ? (i / run) % quant->size : 0U;
-        values[i] = (float)(ai_load(tensor, i) - quant->zero_point[channel]) * quant->scale[channel];
-    }
-    return AI_STATUS_OK;
+    return ai_convert(handle, ai_get_output(handle, index), NULL, values);
 }
 
 ai_status ai_set_observer(ai_handle handle, ai_observer observer, void *cookie)

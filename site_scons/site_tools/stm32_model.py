@@ -335,7 +335,7 @@ def tvm_runtime(env, folder: str | Node, C_API=()) -> Runtime:
 @builder_method
 def name_of_network(_env, path: str | Node) -> str:
     """The ``NetworkName`` method."""
-    return network_name(os.path.basename(str(path)).split(".")[0])
+    return network_name(os.path.splitext(os.path.basename(str(path)))[0])
 
 
 def generate(env) -> None:

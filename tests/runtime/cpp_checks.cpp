@@ -2,8 +2,6 @@
 #include "ai_runtime.hpp"
 #include "fake.h"
 
-#include <utility>
-
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \
@@ -13,7 +11,7 @@
 
 static int checks()
 {
-    static std::int8_t memory[16];
+    static int8_t memory[16];
     float values[16] = {};
     float few[3] = {};
     ai::network first(ai_fake_network);
@@ -25,24 +23,24 @@ static int checks()
         CHECK(!second);
         CHECK(ai::network::create_error()[0] == 'T');
     }
-    CHECK(first.input<std::int8_t>().size() == 16U);
+    CHECK(first.input<int8_t>().size() == 16U);
     CHECK(first.input<float>().empty());
-    CHECK(first.output<std::int8_t>(1).empty());
+    CHECK(first.output<int8_t>(1).empty());
     CHECK(first.error()[0] == 'O');
-    for (std::int8_t &element : first.input<std::int8_t>()) {
+    for (int8_t &element : first.input<int8_t>()) {
         element = 3;
     }
     CHECK(first.run());
-    CHECK(first.output<std::int8_t>()[15] == 4);
+    CHECK(first.output<int8_t>()[15] == 4);
     values[2] = 2.0F;
     CHECK(first.quantize(values));
-    CHECK(first.input<std::int8_t>()[2] == 3);
+    CHECK(first.input<int8_t>()[2] == 3);
     CHECK(!first.quantize(few));
-    CHECK(first.place_output(ai::span<std::int8_t>(memory)));
+    CHECK(first.place_output(ai::span<int8_t>(memory)));
     CHECK(!first.place_output(ai::span<float>(values)));
     CHECK(first.run());
     CHECK(memory[2] == 4);
-    ai::network moved(std::move(first));
+    ai::network moved(static_cast<ai::network &&>(first));
     CHECK(!first);
     CHECK(moved);
     CHECK(moved.reset());

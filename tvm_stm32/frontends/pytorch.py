@@ -1,6 +1,6 @@
 """PyTorch front end: exported programs (``.pt2`` or in memory) through TVM's importer, with pt2e's quantize operators.
 
-PyTorch is an optional extra: ``pip install tvm-stm32[torch]``.
+PyTorch is an optional extra (``torch`` in pyproject.toml).
 """
 
 from __future__ import annotations
@@ -101,7 +101,9 @@ def _torch() -> Any:
         import torch
     except ImportError as error:
         raise ToolchainError(
-            "PyTorch is not installed", why="the model is a PyTorch program", hint="pip install 'tvm-stm32[torch]'"
+            "PyTorch is not installed",
+            why="the model is a PyTorch program",
+            hint="pip install torch into the environment of tvm-stm32 (./sconsw: .venv/bin/pip install torch)",
         ) from error
     return torch
 

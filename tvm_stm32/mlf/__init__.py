@@ -99,7 +99,7 @@ def archive_cpu(path: Path) -> str:
 def _foreign(archive: Archive, data: bytes, metadata: Metadata, module: ModuleInfo, options: MlfOptions) -> Library:
     """The Library of a module by what every tool writes."""
     # Two modules of one archive are two networks, so each goes by its own name.
-    stem = archive.name.split(".")[0] if len(metadata.modules) == 1 else module.name
+    stem = Path(archive.name).stem if len(metadata.modules) == 1 else module.name
     provenance = Provenance(
         archive.name, hashlib.sha256(data).hexdigest(), f"mlf v{metadata.version} {module.executor}"
     )
