@@ -126,6 +126,32 @@ def test_only_named_symbols_are_asked_for(networks, kind, tmp_path):
         assert not [name for name in rest if re.match(r"__aeabi_(f|d|i2f|ui2f|l2f|ul2f|i2d|h)", name)]
 
 
+@pytest.mark.parametrize("cpu", ["cortex-m0plus", "cortex-m4"])
+@pytest.mark.parametrize("optimize", ["-Os", "-O3"])
+def test_links_without_a_c_library(networks, cpu, optimize, tmp_path):
+    need_board("mps2-an386")
+    main = tmp_path / "main.c"
+    main.write_text(
+        '#include "digits_int8.h"\n'
+        "void Reset_Handler(void);\n"
+        "void Reset_Handler(void)\n{\n    ai_handle network;\n"
+        "    float values[64] = {0};\n"
+        "    (void)ai_create(&ai_digits_int8_network, NULL, &network);\n"
+        "    (void)ai_quantize_input(network, 0U, values);\n"
+        "    (void)ai_run(network);\n    for (;;) {\n    }\n}\n"
+    )
+    folder, source = networks / cpu, RUNTIME.parent / "src"
+    sources = [main, folder / "digits_int8.c", folder / "digits_int8_data.c", *source.glob("ai_*.c")]
+    flags = [*Target.for_cpu(cpu).compile_flags, "-std=c99", optimize, *STRICT, f"-I{RUNTIME}", f"-I{folder}"]
+    link = ["-nostdlib", "-Wl,-e,Reset_Handler", "-Wl,-Ttext=0x8000", "-lgcc", "-o", str(tmp_path / "x.elf")]
+    command = ["arm-none-eabi-gcc", *flags, *map(str, sources), *link]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    listing = subprocess.run(["arm-none-eabi-objdump", "-d", tmp_path / "x.elf"], capture_output=True, text=True)
+    body = re.search(r"<memcpy>:\n(.*?)\n\n", listing.stdout, re.S)
+    assert body is None or "<memcpy>" not in re.sub(r"<memcpy\+0x[0-9a-f]+>", "", body[1])
+
+
 def test_no_stack_arrays_no_allocation(networks):
     for kind in ("int8", "float"):
         text = (networks / "cortex-m4" / f"digits_{kind}.c").read_text()

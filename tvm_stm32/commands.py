@@ -29,6 +29,7 @@ RUNTIME_FILES = (
     "include/ai_kernels_mve.h",
     "include/ai_tvm_shim.h",
     "src/ai_runtime.c",
+    "src/ai_nolibc.c",
 )
 
 

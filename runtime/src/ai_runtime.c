@@ -363,7 +363,7 @@ static ai_status ai_convert(ai_handle handle, const ai_tensor *tensor, const flo
     if (tensor->info->dtype == (uint8_t)AI_DTYPE_FLOAT32) {
         if (from != NULL) {
             (void)memcpy(tensor->data, from, tensor->info->size);
-        } else {
+        } else if (to != NULL) {
             (void)memcpy(to, tensor->data, tensor->info->size);
         }
         return AI_STATUS_OK;
