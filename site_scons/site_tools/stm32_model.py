@@ -31,6 +31,7 @@ so checkouts in different folders share a CacheDir.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import functools
 import glob
 import hashlib
@@ -71,6 +72,7 @@ from tvm_stm32.target import Target
 
 SUFFIXES = (".c", ".h", "_data.c", "_data.h", "_report.json", "_report.txt")
 WEIGHTS_SUFFIX = "_weights.bin"
+KEYWORDS = ("BOARD", "CPU", "LEVEL", "PARAMS", "WEIGHTS", "EXTERNAL_IO", "ALIGNMENT", "C_API")
 # Folders of the package that do not decide what is generated.
 _NOT_GENERATOR = {"project", "_data", "__pycache__"}
 # Packages whose version may.
@@ -252,6 +254,10 @@ def tvm_model(
     if BOARD and CPU:
         raise Error(f"TvmModel: BOARD and CPU are given both for '{name}'", why="a board says which CPU it has")
     _check_c_api("TvmModel", C_API)
+    for unknown in set(overrides) - set(env.Dictionary()):
+        # Any other keyword overrides a variable; one that nearly is ours would build for the wrong core in silence.
+        for near in difflib.get_close_matches(unknown, KEYWORDS, 1, 0.75):
+            raise Error(f"TvmModel: there is no keyword {unknown} for '{name}'", hint=near)
     sources = env.arg2nodes(env.Flatten([source]), env.fs.Entry)
     if len(sources) != 1:
         raise Error(f"TvmModel: {len(sources)} model files for '{name}'", hint="one; weights of Relay go into PARAMS")

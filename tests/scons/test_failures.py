@@ -157,3 +157,10 @@ def test_a_missing_compiler_stops_the_first_compile_and_nothing_else(project: Pr
     assert "try: " in build.output
     project.scons("build/net/tiny.c", variables=variables)
     project.scons("-c", variables=variables)
+
+
+def test_a_misspelt_keyword_is_named(project: Project) -> None:
+    project.edit("SConstruct", "BOARD=board, LEVEL", "BORD=board, LEVEL")
+    build = project.scons(fails=True)
+    assert "no keyword BORD" in build.output
+    assert "BOARD" in build.output
