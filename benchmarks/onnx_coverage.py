@@ -42,7 +42,7 @@ def _work(pipe: Connection, tests: Sequence[NodeTest], folder: Path) -> None:
     from onnx_batch import Batch, BuildError, generate
 
     # Stays open as long as the worker lives: TVM and the C compiler would fill the terminal.
-    sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+    sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - open as long as the process
     os.dup2(sys.stderr.fileno(), 2)
     while True:
         chunk = pipe.recv()

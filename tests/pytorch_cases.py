@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.ao.quantization.fx._decomposed
 from torch import nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F  # noqa: N812 - the name PyTorch users know
 
 Case = tuple[Callable[..., Any], tuple[torch.Tensor, ...]]
 

@@ -84,7 +84,9 @@ def test_meshgrid(tmp_path: Path, indexing: str) -> None:
     vectors = [np.arange(3, dtype=np.float32), np.arange(4, dtype=np.float32), np.array([7, 8], np.float32)]
     call = f'meshgrid((%x, meta[relay.Constant][0], meta[relay.Constant][1]), indexing="{indexing}")'
     results = compute(tmp_path, call, vectors[0], vectors[1:])
-    for result, expected in zip(results, np.meshgrid(*vectors, indexing=indexing), strict=True):  # type: ignore[call-overload]
+    # numpy's types want a literal.
+    grids = np.meshgrid(*vectors, indexing=indexing)  # type: ignore[call-overload]
+    for result, expected in zip(results, grids, strict=True):
         np.testing.assert_array_equal(result, expected)
 
 

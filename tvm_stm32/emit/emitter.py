@@ -21,7 +21,7 @@ from ..model import Quantization, TensorInfo
 from .literals import float_literal, initialiser
 from .report import report, report_text
 from .st import render_interface
-from .weights import HEADER_BYTES, weights_file
+from .weights import HEADER_BYTES, WeightsFile, weights_file
 
 _LINE = 120
 
@@ -50,9 +50,10 @@ def emit(library: Library, folder: Path, c_api: str = "ai") -> list[Path]:
     ``c_api`` other than ``ai`` adds ST's interface (:mod:`.st`) under the public name of the network, whose own name is
     a :func:`~tvm_stm32.c_api.core_name`; such applications bring the arena.
     """
-    contents: dict[str, str | bytes] = {**render(library, static_arena=c_api == "ai")}
-    if library.weights != "array":
-        contents[WEIGHTS_SUFFIX] = weights_file(library).content
+    weights = weights_file(library) if library.weights != "array" else None
+    contents: dict[str, str | bytes] = {**_texts(library, weights, static_arena=c_api == "ai")}
+    if weights is not None:
+        contents[WEIGHTS_SUFFIX] = weights.content
     files = {f"{library.name}{suffix}": content for suffix, content in contents.items()}
     if c_api != "ai":
         files |= render_interface(library, c_api)
@@ -62,6 +63,11 @@ def emit(library: Library, folder: Path, c_api: str = "ai") -> list[Path]:
 
 def render(library: Library, *, static_arena: bool = True) -> dict[str, str]:
     """The text of each file by its suffix. ``static_arena`` is the default of the macro of that name."""
+    weights = weights_file(library) if library.weights != "array" else None
+    return _texts(library, weights, static_arena=static_arena)
+
+
+def _texts(library: Library, weights: WeightsFile | None, *, static_arena: bool) -> dict[str, str]:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("tvm_stm32.emit"),
         undefined=jinja2.StrictUndefined,
@@ -79,7 +85,7 @@ def render(library: Library, *, static_arena: bool = True) -> dict[str, str]:
         "settings": " ".join(f"{key}={value}" for key, value in sorted(library.settings.items())),
         "inputs": [_tensor(library, *pair) for pair in zip(library.inputs, library.input_tensors, strict=True)],
         "outputs": [_tensor(library, *pair) for pair in zip(library.outputs, library.output_tensors, strict=True)],
-        "weights": weights_file(library) if library.weights != "array" else None,
+        "weights": weights,
         "header_bytes": HEADER_BYTES,
         "static_arena": int(static_arena),
         "constants": [
@@ -128,7 +134,7 @@ def _tensor(library: Library, info: TensorInfo, tensor: str) -> dict[str, Any]:
         "elements": int(np.prod(shape)),
         "offset": f"{library.tensors[tensor].offset}U" if library.tensors[tensor].offset >= 0 else "AI_NO_OFFSET",
         "alignment": np.dtype(info.dtype).itemsize,
-        "flags": "0U" if movable(library, tensor) else "AI_TENSOR_FIXED",
+        "flags": "0U" if library.movable(tensor) else "AI_TENSOR_FIXED",
         "dtype": _DTYPES[info.dtype],
         "ctype": CTYPES[info.dtype],
         "real": _real(quantization),
@@ -191,17 +197,11 @@ def _call_text(kernel: str, arguments: list[str], *, fails: bool) -> str:
     return "\n".join([*lines, line])
 
 
-def movable(library: Library, name: str) -> bool:
-    """Whether an input or output may lie anywhere: it is a buffer of its own, or all of one."""
-    root = library.root(name)
-    return library.root_offset(name) == 0 and library.tensors[root].size == library.tensors[name].size
-
-
 def _position(library: Library, name: str) -> int | None:
     """The place among inputs and outputs of the one whose memory ``name`` is, where the application may move it."""
     root = library.root(name)
     for position, own in enumerate([*library.input_tensors, *library.output_tensors]):
-        if library.root(own) == root and movable(library, own) and library.root_offset(name) == 0:
+        if library.root(own) == root and library.movable(own) and library.root_offset(name) == 0:
             return position
     return None
 

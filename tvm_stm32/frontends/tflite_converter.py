@@ -44,7 +44,7 @@ class _FloatTensor:
     def Type(self) -> int:  # noqa: N802 - the generated class's method
         return int(tflite.TensorType.FLOAT32)
 
-    def Quantization(self) -> None:  # noqa: N802
+    def Quantization(self) -> None:  # noqa: N802 - the same
         return None
 
     def __getattr__(self, name: str) -> Any:

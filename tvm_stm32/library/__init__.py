@@ -144,6 +144,10 @@ class Library:
             name = self.aliases[name]
         return offset
 
+    def movable(self, name: str) -> bool:
+        """Whether an input or output may lie anywhere: it is a buffer of its own, or all of one."""
+        return self.root_offset(name) == 0 and self.tensors[self.root(name)].size == self.tensors[name].size
+
     @property
     def macs(self) -> int:
         """Multiply-accumulates of one inference."""

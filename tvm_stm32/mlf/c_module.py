@@ -15,7 +15,6 @@ import numpy as np
 
 from .. import __version__
 from ..cnames import comment_text, is_reserved
-from ..emit.emitter import movable
 from ..emit.literals import initialiser
 from ..library import Argument, Call, Library, State
 from ..library.ctypes import CTYPES
@@ -120,7 +119,7 @@ class CModule:
             taken.add(member.upper())
             root = library.root(tensor)
             known = [*earlier, *ports]
-            shares = not movable(library, tensor) or any(library.root(port.tensor) == root for port in known)
+            shares = not library.movable(tensor) or any(library.root(port.tensor) == root for port in known)
             size, alignment = library.tensors[tensor].size, np.dtype(info.dtype).itemsize
             ports.append(Port(info, tensor, member, CTYPES[info.dtype], size, alignment, shares))
         return ports

@@ -14,7 +14,6 @@ import re
 import numpy as np
 
 from ..cnames import network_name
-from ..emit.emitter import movable
 from ..errors import ModelError, quoted
 from ..library import Argument, Call, Kernel, Library, Tensor
 from ..library.ctypes import CTYPES
@@ -267,7 +266,7 @@ def _check_places(library: Library) -> None:
         if name in placed or library.root(name) in placed:
             continue
         if library.tensors[name].offset != -1 or not any(
-            library.root(end) == library.root(name) and movable(library, end) for end in ends
+            library.root(end) == library.root(name) and library.movable(end) for end in ends
         ):
             raise ModelError(f"the tensor {quoted(name)} has no place in the arena")
     _check_overlaps([buffer for buffer in buffers if buffer.size])

@@ -78,7 +78,7 @@ def to_document(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         for field in dataclasses.fields(value):
             part = getattr(value, field.name)
             if isinstance(part, np.ndarray):
-                name = value.name  # type: ignore[attr-defined]
+                name = value.name  # type: ignore[attr-defined] # only constants hold arrays
                 arrays[name] = part
                 fields[field.name] = {"parameter": name, "dtype": str(part.dtype), "shape": list(part.shape)}
             else:

@@ -169,6 +169,7 @@ def _padded_by_index(app: Application, widths: list[tuple[int, int]], mode: str)
         ):
             raise app.fail(f"pad_width {(before, after)} of {extent} elements")
         app.emitter.reserve(app.at, extent + before + after)
+        # numpy's types want a literal; ``mode`` is one of three that were checked.
         indices = np.pad(np.arange(extent, dtype=np.int32), (before, after), mode=mode)  # type: ignore[call-overload]
         value = app.emit(relax.op.take(value.expr, constant_expr(indices), axis, "fast"))
     return value
