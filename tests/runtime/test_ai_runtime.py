@@ -66,3 +66,20 @@ def test_cpp_view(standard: str, tmp_path: Path) -> None:
     done = run_tool(["g++", f"-std={standard}", *flags, *folders, HERE / "cpp_checks.cpp", *objects, "-o", program])
     assert done.returncode == 0, done.stderr
     assert run_tool([program]).returncode == 0
+
+
+def test_a_32_bit_build_of_this_computer(tmp_path: Path) -> None:
+    """Pointers of 32 bits without an emulator: the form upstream's emitter was tested in."""
+    runtime = resource_dir("runtime")
+    probe = tmp_path / "probe.c"
+    probe.write_text("#include <stdint.h>\nint main(void) { return sizeof(void *) != 4; }\n", encoding="utf-8")
+    gcc = ["gcc", "-m32", "-std=c99"]
+    if shutil.which("gcc") is None or run_tool([*gcc, probe, "-o", tmp_path / "probe"]).returncode:
+        pytest.skip("gcc cannot build for 32 bits here (Debian: gcc-multilib)")
+    port = [runtime / "port" / name for name in ("port_host.c", "port_common.c")]
+    sources = [HERE / "api_checks.c", *sorted(NETWORK.glob("*.c")), runtime / "src" / "ai_runtime.c", *port]
+    folders = [f"-I{folder}" for folder in (runtime / "include", runtime / "port", NETWORK)]
+    program = tmp_path / "checks"
+    done = run_tool([*gcc, "-O2", "-Wall", "-Wextra", "-Wconversion", "-Werror", *folders, *sources, "-o", program])
+    assert done.returncode == 0, done.stderr
+    assert run_tool([program]).returncode == 0
