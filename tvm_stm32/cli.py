@@ -34,7 +34,11 @@ def cli() -> None:
 
 
 _ARCHIVE_OPTIONS = (
-    click.option("--name", default="", help="C name of the network (default: from the file's name)."),
+    click.option(
+        "--name",
+        default="",
+        help="C name of the network (default: from the name of the file, or of the archive's module).",
+    ),
     click.option("--module", default="", help="Module of a Model Library Format archive (.tar) that has several."),
     click.option(
         "--storage",
