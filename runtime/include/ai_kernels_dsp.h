@@ -64,7 +64,7 @@ AI_INLINE uint32_t ai_odd_bytes_plus(uint32_t base, uint32_t word)
     return pair;
 }
 
-AI_INLINE int32_t ai_smlad(uint32_t x, uint32_t y, int32_t accumulator)
+AI_INLINE int32_t ai_smlad_pairs(uint32_t x, uint32_t y, int32_t accumulator)
 {
     return __smlad((int16x2_t)x, (int16x2_t)y, accumulator);
 }
@@ -146,15 +146,15 @@ AI_INLINE void ai_step_4px(const int16_t *x, const int8_t *w, int32_t k, int32_t
     const uint32_t odd = (packed != 0) ? word : ai_odd_bytes(word);
     uint32_t even;
 
-    a->odd = ai_smlad(xa, odd, a->odd);
-    b->odd = ai_smlad(xb, odd, b->odd);
-    c->odd = ai_smlad(xc, odd, c->odd);
-    d->odd = ai_smlad(xd, odd, d->odd);
+    a->odd = ai_smlad_pairs(xa, odd, a->odd);
+    b->odd = ai_smlad_pairs(xb, odd, b->odd);
+    c->odd = ai_smlad_pairs(xc, odd, c->odd);
+    d->odd = ai_smlad_pairs(xd, odd, d->odd);
     even = ai_even_bytes(word);
-    a->even = ai_smlad(xa, even, a->even);
-    b->even = ai_smlad(xb, even, b->even);
-    c->even = ai_smlad(xc, even, c->even);
-    d->even = ai_smlad(xd, even, d->even);
+    a->even = ai_smlad_pairs(xa, even, a->even);
+    b->even = ai_smlad_pairs(xb, even, b->even);
+    c->even = ai_smlad_pairs(xc, even, c->even);
+    d->even = ai_smlad_pairs(xd, even, d->even);
 }
 
 /* Codes of two channels of a pixel. */
@@ -214,8 +214,8 @@ AI_INLINE void ai_step_1px(uint32_t x, const int8_t *w, int32_t packed, ai_pair_
 {
     const uint32_t word = ai_load_word(w);
 
-    sums->odd = ai_smlad(x, (packed != 0) ? word : ai_odd_bytes(word), sums->odd);
-    sums->even = ai_smlad(x, ai_even_bytes(word), sums->even);
+    sums->odd = ai_smlad_pairs(x, (packed != 0) ? word : ai_odd_bytes(word), sums->odd);
+    sums->even = ai_smlad_pairs(x, ai_even_bytes(word), sums->even);
 }
 
 /* One pixel by two channels. */

@@ -17,11 +17,14 @@ from ..target import Target
 
 @dataclass
 class KernelContext:
-    """Builds one library for one target. ``level`` is the optimisation level (time, balanced, ram, size)."""
+    """Builds one library for one target. ``level`` is the optimisation level (time, balanced, ram, size);
+    ``assembly`` whether inner kernels are GNU assembly, or C with the same bytes.
+    """
 
     library: Library
     target: Target
     level: str = "time"
+    assembly: bool = True
     _templates: jinja2.Environment = field(init=False)
     _by_source: dict[str, str] = field(default_factory=dict)
     _by_data: dict[tuple[str, tuple[int, ...], bytes], str] = field(default_factory=dict)

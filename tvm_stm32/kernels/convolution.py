@@ -8,6 +8,7 @@ from tvm import relax
 from ..graph import dialect
 from ..graph.ssa import constant, shape_of
 from .context import KernelContext
+from .convolution_block import fits_block, lower_convolution_block
 from .depthwise import lower_depthwise
 from .linear import LinearKernel, add_linear_call, form_of
 from .packing import can_pack_lanes, dsp_order, pack_dsp, pack_mve
@@ -47,6 +48,9 @@ def _lower_convolution(
     group_in, group_out = weight.shape[3], weight.shape[0] // groups
     stage, weight = output_stage(call, weight, bias)
     form = _form(ctx, stage, groups, group_out)
+    if form == "dsp" and fits_block(stage, weight, bias, group_out):
+        lower_convolution_block(ctx, call, node, data, output, weight, stage)
+        return
     # A run of codes that lies contiguously in the input: a kernel row, unless dilation or groups break it up.
     contiguous = groups == 1 and geometry["dilation_w"] == 1
     run = weight.shape[2] * group_in if contiguous else group_in

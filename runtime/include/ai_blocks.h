@@ -1,0 +1,227 @@
+/*
+ * Operations of generated inner kernels ("blocks"). The same kernels come as GNU assembly or as C (`--kernels`); the C
+ * form uses the functions below, which are one instruction each with the DSP extension and portable C without it.
+ *
+ * Right shifts of negative integers are arithmetic, as in ai_kernels.h.
+ */
+#ifndef AI_BLOCKS_H
+#define AI_BLOCKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "ai_kernels.h"
+
+#if defined(__ARM_FEATURE_DSP) && defined(__GNUC__) && !defined(AI_KERNELS_PORTABLE)
+#include <arm_acle.h>
+#define AI_BLOCKS_DSP 1
+#else
+#define AI_BLOCKS_DSP 0
+#endif
+
+/* A function that is nothing but its assembly, which keeps to the procedure call standard itself. */
+#define AI_NAKED static __attribute__((naked, noinline, unused))
+
+/* A word at any address. */
+AI_INLINE int32_t ai_load(const int8_t *address)
+{
+    int32_t word;
+    memcpy(&word, address, sizeof(word));
+    return word;
+}
+
+AI_INLINE void ai_store(int8_t *address, int32_t word)
+{
+    memcpy(address, &word, sizeof(word));
+}
+
+AI_INLINE void ai_store_half(int8_t *address, int32_t word)
+{
+    const uint16_t half = (uint16_t)((uint32_t)word & 0xFFFFU);
+    memcpy(address, &half, sizeof(half));
+}
+
+/* Integers wrap. */
+AI_INLINE int32_t ai_add(int32_t a, int32_t b)
+{
+    return (int32_t)((uint32_t)a + (uint32_t)b);
+}
+
+AI_INLINE int32_t ai_subtract(int32_t a, int32_t b)
+{
+    return (int32_t)((uint32_t)a - (uint32_t)b);
+}
+
+AI_INLINE int32_t ai_shift_left(int32_t a, int32_t n)
+{
+    return (int32_t)((uint32_t)a << n);
+}
+
+AI_INLINE int32_t ai_shift_right_unsigned(int32_t a, int32_t n)
+{
+    return (int32_t)((uint32_t)a >> n);
+}
+
+AI_INLINE int32_t ai_multiply_add(int32_t a, int32_t b, int32_t c)
+{
+    return (int32_t)((uint32_t)a * (uint32_t)b + (uint32_t)c);
+}
+
+AI_INLINE int32_t ai_saturate_8(int32_t a)
+{
+    return (a < INT8_MIN) ? INT8_MIN : ((a > INT8_MAX) ? INT8_MAX : a);
+}
+
+/* Halfwords as numbers, and two of them in a word. */
+AI_INLINE int32_t ai_low_half(int32_t a)
+{
+    return (int16_t)((uint32_t)a & 0xFFFFU);
+}
+
+AI_INLINE int32_t ai_high_half(int32_t a)
+{
+    return a >> 16;
+}
+
+AI_INLINE int32_t ai_halves(int32_t low, int32_t high)
+{
+    return (int32_t)(((uint32_t)low & 0xFFFFU) | ((uint32_t)high << 16));
+}
+
+AI_INLINE int32_t ai_pack_low(int32_t a, int32_t b)
+{
+    return ai_halves(a, b);
+}
+
+AI_INLINE int32_t ai_pack_high(int32_t a, int32_t b)
+{
+    return ai_halves(ai_high_half(b), ai_high_half(a));
+}
+
+/* Sign-extended bytes 0 and 2 of a word turned right by n bits. */
+AI_INLINE int32_t ai_sxtb16(int32_t a, int32_t n)
+{
+    const uint32_t word = (uint32_t)a >> n;
+    return ai_halves((int8_t)(word & 0xFFU), (int8_t)((word >> 16) & 0xFFU));
+}
+
+AI_INLINE int32_t ai_smulbb(int32_t a, int32_t b)
+{
+    return ai_low_half(a) * ai_low_half(b);
+}
+
+AI_INLINE int32_t ai_smulbt(int32_t a, int32_t b)
+{
+    return ai_low_half(a) * ai_high_half(b);
+}
+
+AI_INLINE int32_t ai_smultb(int32_t a, int32_t b)
+{
+    return ai_high_half(a) * ai_low_half(b);
+}
+
+AI_INLINE int32_t ai_smultt(int32_t a, int32_t b)
+{
+    return ai_high_half(a) * ai_high_half(b);
+}
+
+AI_INLINE int32_t ai_smlabb(int32_t a, int32_t b, int32_t c)
+{
+    return ai_add(ai_smulbb(a, b), c);
+}
+
+AI_INLINE int32_t ai_smlabt(int32_t a, int32_t b, int32_t c)
+{
+    return ai_add(ai_smulbt(a, b), c);
+}
+
+AI_INLINE int32_t ai_smlatb(int32_t a, int32_t b, int32_t c)
+{
+    return ai_add(ai_smultb(a, b), c);
+}
+
+AI_INLINE int32_t ai_smlatt(int32_t a, int32_t b, int32_t c)
+{
+    return ai_add(ai_smultt(a, b), c);
+}
+
+AI_INLINE int32_t ai_smuad(int32_t a, int32_t b)
+{
+    return ai_add(ai_smulbb(a, b), ai_smultt(a, b));
+}
+
+AI_INLINE int32_t ai_smlad(int32_t a, int32_t b, int32_t c)
+{
+#if AI_BLOCKS_DSP
+    return __smlad((int16x2_t)a, (int16x2_t)b, c);
+#else
+    return ai_add(ai_smuad(a, b), c);
+#endif
+}
+
+/* c + a * b / 2^32, rounded down or to nearest. */
+AI_INLINE int32_t ai_smmla(int32_t a, int32_t b, int32_t c)
+{
+#if AI_BLOCKS_DSP
+    int32_t result;
+    __asm__("smmla %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+    return result;
+#else
+    return ai_add((int32_t)(((int64_t)a * b) >> 32), c);
+#endif
+}
+
+AI_INLINE int32_t ai_smmlar(int32_t a, int32_t b, int32_t c)
+{
+#if AI_BLOCKS_DSP
+    int32_t result;
+    __asm__("smmlar %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+    return result;
+#else
+    return ai_add((int32_t)(((int64_t)a * b + ((int64_t)1 << 31)) >> 32), c);
+#endif
+}
+
+/*
+ * A tile is four pixels wide: for each pair of depths one word a pixel, whose halfwords are 2 * (code + 128). These
+ * write a pixel's column; `tile` is where it begins.
+ */
+#define AI_TILE_ROW 16
+
+AI_INLINE int8_t *ai_spread(int8_t *tile, const int8_t *input, int32_t count)
+{
+    const int8_t *const end = input + (count - count % 4);
+
+    while (input != end) {
+        const uint32_t word = (uint32_t)ai_load(input) ^ 0x80808080U;
+        ai_store(tile, (int32_t)((word << 1) & 0x01FE01FEU));
+        ai_store(tile + AI_TILE_ROW, (int32_t)((word >> 7) & 0x01FE01FEU));
+        input += 4;
+        tile += 2 * AI_TILE_ROW;
+    }
+    if (count % 4 != 0) {
+        ai_store(tile, ai_halves(2 * (input[0] + 128), (count % 4 > 1) ? 2 * (input[1] + 128) : 0));
+        tile += AI_TILE_ROW;
+    }
+    if (count % 4 > 2) {
+        ai_store(tile, ai_halves(2 * (input[2] + 128), 0));
+        tile += AI_TILE_ROW;
+    }
+    return tile;
+}
+
+/* `count` pairs of depths of code `code`. */
+AI_INLINE int8_t *ai_spread_code(int8_t *tile, int32_t code, int32_t count)
+{
+    const int32_t word = ai_halves(2 * (code + 128), 2 * (code + 128));
+    int32_t k;
+
+    for (k = 0; k < count; k++) {
+        ai_store(tile, word);
+        tile += AI_TILE_ROW;
+    }
+    return tile;
+}
+
+#endif /* AI_BLOCKS_H */

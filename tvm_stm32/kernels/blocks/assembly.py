@@ -1,0 +1,138 @@
+"""A block as a naked function whose body is GNU assembly."""
+
+from __future__ import annotations
+
+from .operations import OPERATIONS
+from .program import (
+    Block,
+    Comment,
+    Constant,
+    Index,
+    Instruction,
+    Item,
+    Loop,
+    Park,
+    Repeat,
+    Unpark,
+    Variable,
+)
+from .registers import allocate, parked
+
+_SAVED = ("r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11")
+
+
+def assembly_text(block: Block) -> str:
+    """The function ``NAME`` in C around its assembly."""
+    return _Printer(block).function()
+
+
+class _Printer:
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.registers = allocate(block)
+        self.slots = {variable: 4 * number for number, variable in enumerate(parked(block))}
+        self.lines: list[tuple[str, str]] = []
+        self.labels = 0
+
+    def function(self) -> str:
+        used = set(self.registers.values())
+        saved = [register for register in _SAVED if register in used]
+        # An even number of words keeps the stack aligned to 8 bytes.
+        frame = 4 * len(self.slots) + (4 if (len(self.slots) + len(saved) + 1) % 2 else 0)
+        self._line(f"push {{{', '.join([*saved, 'lr'])}}}")
+        if frame:
+            self._line(f"sub sp, sp, #{frame}")
+        self._items(self.block.body)
+        if frame:
+            self._line(f"add sp, sp, #{frame}")
+        self._line(f"pop {{{', '.join([*saved, 'pc'])}}}")
+        names = [
+            f"{parameter.ctype}{'' if parameter.ctype.endswith('*') else ' '}{parameter.name}"
+            for parameter in self.block.parameters
+        ]
+        text = [f"AI_NAKED void NAME({', '.join(names)})", "{", "    __asm__ volatile("]
+        for line, note in self.lines:
+            shown = f'        "{line}\\n"'
+            text.append(f"{shown:<52}/* {note} */" if note else shown)
+        return "\n".join([*text, "    );", "}"]) + "\n"
+
+    def _line(self, text: str, note: str = "") -> None:
+        self.lines.append((text, note))
+
+    def _items(self, items: list[Item]) -> None:
+        note = ""
+        for item in items:
+            if isinstance(item, Comment):
+                note = item.text
+                continue
+            start = len(self.lines)
+            self._item(item)
+            if note and len(self.lines) > start:
+                self.lines[start] = (self.lines[start][0], note)
+            note = ""
+
+    def _item(self, item: Item) -> None:
+        if isinstance(item, Instruction):
+            self._instruction(item)
+        elif isinstance(item, Constant):
+            self._constant(self.registers[item.variable], item.value)
+        elif isinstance(item, Park):
+            self._line(f"str {self.registers[item.variable]}, [sp, #{self.slots[item.variable]}]")
+        elif isinstance(item, Unpark):
+            self._line(f"ldr {self.registers[item.variable]}, [sp, #{self.slots[item.variable]}]")
+        elif isinstance(item, Loop):
+            self._loop(item)
+        elif isinstance(item, Repeat):
+            symbol = f".L{item.index}"
+            self._line(f".set {symbol}, 0")
+            self._line(f".rept {item.count}")
+            self._items(item.body)
+            self._line(f".set {symbol}, {symbol} + 1")
+            self._line(".endr")
+
+    def _loop(self, item: Loop) -> None:
+        self.labels += 1
+        label, counter = self.labels, self.registers[item.counter]
+        self._line(f"{label}:")
+        self._items(item.body)
+        if item.parked:
+            slot = self.slots[item.counter]
+            self._line(f"ldr {counter}, [sp, #{slot}]")
+            self._line(f"subs {counter}, {counter}, #1")
+            self._line(f"str {counter}, [sp, #{slot}]")
+        else:
+            self._line(f"subs {counter}, {counter}, #1")
+        self._line(f"bne {label}b")
+
+    def _instruction(self, item: Instruction) -> None:
+        operands = dict(zip("de", (self.registers[variable] for variable in item.writes), strict=False))
+        operands |= dict(zip("abc", (self.registers[variable] for variable in item.reads), strict=False))
+        for line in OPERATIONS[item.operation].assembly.split("\n"):
+            self._line(line.format(**operands, i=_constant_text(item.constant)))
+
+    def _constant(self, register: str, value: int) -> None:
+        unsigned = value & 0xFFFFFFFF
+        if is_modified_immediate(unsigned) or is_modified_immediate(unsigned ^ 0xFFFFFFFF):
+            self._line(f"mov {register}, #{value}")
+            return
+        self._line(f"movw {register}, #{unsigned & 0xFFFF}")
+        if unsigned >> 16:
+            self._line(f"movt {register}, #{unsigned >> 16}")
+
+
+def _constant_text(constant: int | Index | None) -> str:
+    if isinstance(constant, Index):
+        step = f"{constant.step} * .L{constant.name}" if constant.step != 1 else f".L{constant.name}"
+        return f"{constant.start} + {step}" if constant.start else step
+    return str(constant)
+
+
+def is_modified_immediate(value: int) -> bool:
+    """Whether a Thumb-2 data-processing instruction takes this unsigned 32-bit constant (ARM ARM A5.3.2)."""
+    low = value & 0xFF
+    if value in (low, low << 16 | low, low << 24 | low << 16 | low << 8 | low):
+        return True
+    high = value >> 8 & 0xFF
+    if value == high << 24 | high << 8:
+        return True
+    return value != 0 and any(value == (value >> shift & 0xFF) << shift for shift in range(1, 25))

@@ -1,0 +1,71 @@
+"""A block as portable C: the same operations, one statement each (``ai_blocks.h``)."""
+
+from __future__ import annotations
+
+from .operations import OPERATIONS
+from .program import Block, Comment, Constant, Index, Instruction, Item, Loop, Park, Repeat, Unpark, Variable
+
+
+def c_text(block: Block) -> str:
+    """The function ``NAME`` in C."""
+    declared: dict[Variable, None] = {}
+    indices: dict[str, None] = {}
+    _declare(block.body, declared, indices)
+    names = [_declaration(parameter) for parameter in block.parameters]
+    lines = [f"static void NAME({', '.join(names)})", "{"]
+    lines += [f"    {_declaration(variable)};" for variable in declared if variable not in block.parameters]
+    lines += [f"    int32_t {index};" for index in indices]
+    lines.append("")
+    _statements(block.body, lines, "    ")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _declaration(variable: Variable) -> str:
+    return f"{variable.ctype}{'' if variable.ctype.endswith('*') else ' '}{variable.name}"
+
+
+def _declare(items: list[Item], declared: dict[Variable, None], indices: dict[str, None]) -> None:
+    for item in items:
+        if isinstance(item, Instruction):
+            declared.update(dict.fromkeys(item.writes))
+        elif isinstance(item, Constant):
+            declared[item.variable] = None
+        elif isinstance(item, Repeat):
+            indices[item.index] = None
+        if isinstance(item, Loop | Repeat):
+            _declare(item.body, declared, indices)
+
+
+def _statements(items: list[Item], lines: list[str], indent: str) -> None:
+    for item in items:
+        if isinstance(item, Comment):
+            lines.append(f"{indent}/* {item.text} */")
+        elif isinstance(item, Constant):
+            value = "INT32_MIN" if item.value == -(1 << 31) else str(_signed(item.value))
+            lines.append(f"{indent}{item.variable.name} = {value};")
+        elif isinstance(item, Instruction):
+            operands = dict(zip("de", (variable.name for variable in item.writes), strict=False))
+            operands |= dict(zip("abc", (variable.name for variable in item.reads), strict=False))
+            text = OPERATIONS[item.operation].c.format(**operands, i=_constant_text(item.constant))
+            lines.append(f"{indent}{text.replace(' + 0)', ')')}")
+        elif isinstance(item, Loop):
+            lines.append(f"{indent}do {{")
+            _statements(item.body, lines, f"{indent}    ")
+            lines += [f"{indent}    {item.counter.name}--;", f"{indent}}} while ({item.counter.name} != 0);"]
+        elif isinstance(item, Repeat):
+            lines.append(f"{indent}for ({item.index} = 0; {item.index} < {item.count}; {item.index}++) {{")
+            _statements(item.body, lines, f"{indent}    ")
+            lines.append(f"{indent}}}")
+        else:
+            assert isinstance(item, Park | Unpark)
+
+
+def _signed(value: int) -> int:
+    return (value + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+def _constant_text(constant: int | Index | None) -> str:
+    if not isinstance(constant, Index):
+        return str(constant)
+    step = f"{constant.step} * {constant.name}" if constant.step != 1 else constant.name
+    return f"{constant.start} + {step}" if constant.start else step

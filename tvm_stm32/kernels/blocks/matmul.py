@@ -1,0 +1,163 @@
+"""Matrix product for cores with the DSP extension: up to four pixels by two channels, weights in packed lanes.
+
+The tile holds, for each pair of depths, one word a pixel (four pixels a row): twice the code plus 128, two depths in
+the halfwords. For each pair of channels the weights are a record of words::
+
+    bias 0, bias 1, steps * (weights of two depths and both channels), multiplier 0, multiplier 1, shifts
+
+A weight word has halfwords 256 * w1 + w0 (packed lanes), or bytes w0[a], w1[a], w0[b], w1[b]. ``shifts`` are two bytes,
+each one less than the channel's right shift.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..stage import OutputStage
+from .program import POINTER_IN, POINTER_OUT, Block, Variable
+from .requantize import Requantizer
+
+ROW_BYTES = 16
+_HEAD = 8
+_TAIL = 12
+
+
+def matmul_block(
+    pixels: int, steps: int, channels: int, stride: int, packed: bool, stage: Requantizer, unrolled: int
+) -> Block:
+    """``NAME(tile, weights, output)``: ``channels`` (even) codes of each of ``pixels`` pixels ``stride`` bytes apart.
+
+    ``steps`` is half the depth; at most ``unrolled`` of them are written out (all of them when there are no more).
+    """
+    tile, weights = Variable("tile", POINTER_IN), Variable("weights", POINTER_IN)
+    output = Variable("output", POINTER_OUT)
+    block = Block([tile, weights, output])
+    sums = _Sums(block, pixels, packed)
+    block.park(tile)
+    block.park(output)
+    with block.loop("pairs", channels // 2, parked=True):
+        block.unpark(tile)
+        sums.first_step(tile, weights)
+        block.emit("advance", weights, constant=_HEAD)
+        rest = steps - 1
+        chunks = -(-rest // unrolled)
+        length = rest // max(chunks, 1)
+        sums.steps(tile, weights, 1, length, chunks)
+        # A loop leaves both pointers behind its chunks.
+        passed = length * chunks if chunks > 1 else 0
+        if chunks > 1:
+            sums.steps(tile, weights, 1, rest - passed, 1)
+        behind = 4 * (steps - passed)
+        _finish(block, sums, weights, output, behind, stride, stage)
+        block.emit("advance", weights, constant=behind + _TAIL)
+    return block
+
+
+class _Sums:
+    """Accumulators of all pixels: ``even`` channel, and ``odd`` (with the even one in its low bits when packed)."""
+
+    def __init__(self, block: Block, pixels: int, packed: bool) -> None:
+        self.block = block
+        self.packed = packed
+        self.pixels = pixels
+        self.even = [block.variable(f"even_{pixel}") for pixel in range(pixels)]
+        self.odd = [block.variable(f"odd_{pixel}") for pixel in range(pixels)]
+        self.both = block.variable("both")
+        self.low = block.variable("low")
+        self.inputs = [block.variable(f"x{number}") for number in range(2)]
+
+    def first_step(self, tile: Variable, weights: Variable) -> None:
+        """The first pair of depths begins from the biases; the last pixel's sums hold them until it is its turn."""
+        block = self.block
+        even, odd = self.even[-1], self.odd[-1]
+        block.emit("load", even, weights, constant=0)
+        block.emit("load", odd, weights, constant=4)
+        if self.packed:
+            block.emit("add_shifted_8", odd, even, odd)
+        self._step(tile, weights, _HEAD, 0, even, odd)
+
+    def steps(self, tile: Variable, weights: Variable, first: int, count: int, chunks: int) -> None:
+        """``chunks`` times ``count`` pairs of depths."""
+        block = self.block
+        if count == 0:
+            return
+        with block.loop("chunks", chunks, parked=True):
+            with block.repeat(count) as k:
+                self._step(tile, weights, k(4 * first, 4), k(ROW_BYTES * first, ROW_BYTES), None, None)
+            if chunks > 1:
+                block.emit("advance", tile, constant=ROW_BYTES * count)
+                block.emit("advance", weights, constant=4 * count)
+
+    def _step(
+        self,
+        tile: Variable,
+        weights: Variable,
+        weight_offset: object,
+        tile_offset: object,
+        even: Variable | None,
+        odd: Variable | None,
+    ) -> None:
+        block = self.block
+        block.emit("load", self.both, weights, constant=weight_offset)  # type: ignore[arg-type]
+        for start in range(0, self.pixels, 2):
+            pair = range(start, min(start + 2, self.pixels))
+            for pixel, x in zip(pair, self.inputs, strict=False):
+                block.emit("load", x, tile, constant=_plus(tile_offset, 4 * pixel))
+            if start == 0:
+                block.emit("sxtb16", self.low, self.both)
+                if not self.packed:
+                    block.emit("sxtb16_odd", self.both, self.both)
+            for pixel, x in zip(pair, self.inputs, strict=False):
+                block.emit("smlad", self.odd[pixel], x, self.both, odd or self.odd[pixel])
+            for pixel, x in zip(pair, self.inputs, strict=False):
+                block.emit("smlad", self.even[pixel], x, self.low, even or self.even[pixel])
+
+
+def _plus(offset: object, more: int) -> object:
+    if isinstance(offset, int):
+        return offset + more
+    return type(offset)(offset.name, offset.start + more, offset.step)  # type: ignore[attr-defined,call-arg]
+
+
+def _finish(
+    block: Block, sums: _Sums, weights: Variable, output: Variable, behind: int, stride: int, stage: Requantizer
+) -> None:
+    multiplier, shift = block.variable("multiplier"), block.variable("shift")
+    offset, scratch = block.variable("offset"), block.variable("scratch")
+    block.unpark(output)
+    for channel, totals in ((1, sums.odd), (0, sums.even)):
+        block.emit("load", multiplier, weights, constant=behind + 4 * channel)
+        block.emit("load_u8", shift, weights, constant=behind + 8 + channel)
+        stage.offset(block, shift, offset)
+        for pixel, total in enumerate(totals):
+            if channel == 1 and sums.packed:
+                block.emit("subtract", total, total, sums.even[pixel])
+                block.emit("shift_right", total, total, constant=8)
+            stage.code(block, total, multiplier, offset, shift, scratch)
+            block.emit("store_8", None, output, total, constant=pixel * stride + channel)
+    block.emit("advance", output, constant=2)
+    block.park(output)
+
+
+def matmul_records(rows: np.ndarray, stage: OutputStage, zero_point: int, packed: bool) -> np.ndarray:
+    """Weights and parameters for :func:`matmul_block` as int32 words.
+
+    ``rows`` [channels, depth] int8 in the tile's order, both even. Biases are of the doubled sum and take up the zero
+    point: 2 (b + sum w (x - z)) = 2 (b - (z + 128) sum w) + sum w 2 (x + 128), modulo 2^32.
+    """
+    channels, depth = rows.shape
+    wide = rows.astype(np.int64)
+    biases = 2 * (stage.params[:, 0].astype(np.int64) - (zero_point + 128) * wide.sum(axis=1))
+    low, high = rows[0::2], rows[1::2]
+    if packed:
+        words = np.ascontiguousarray((256 * high.astype(np.int16) + low).astype("<i2")).view("<i4")
+    else:
+        words = np.ascontiguousarray(np.stack([low, high], axis=-1)).view("<i4").reshape(channels // 2, depth // 2)
+    shifts = stage.shifts.astype(np.int64) - 1
+    columns = [_wrapped(biases).reshape(-1, 2), words, stage.params[:, 1].reshape(-1, 2)]
+    columns.append((shifts[0::2] + (shifts[1::2] << 8)).astype(np.int32).reshape(-1, 1))
+    return np.ascontiguousarray(np.concatenate(columns, axis=1).astype(np.int32)).reshape(-1)
+
+
+def _wrapped(values: np.ndarray) -> np.ndarray:
+    return (values & 0xFFFFFFFF).astype(np.uint32).view(np.int32)

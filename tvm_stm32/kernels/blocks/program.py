@@ -1,0 +1,189 @@
+"""The description of a block: operations on variables, loops and unrolled repetitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from .operations import OPERATIONS
+
+POINTER_IN = "const int8_t *"
+POINTER_OUT = "int8_t *"
+
+
+@dataclass(eq=False, frozen=True)
+class Variable:
+    """An integer (int32_t) or a pointer; ``ctype`` is its type in C."""
+
+    name: str
+    ctype: str = "int32_t"
+
+
+@dataclass(frozen=True)
+class Index:
+    """``start + step * k`` where ``k`` counts the repetitions of the :class:`Repeat` it belongs to."""
+
+    name: str
+    start: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """An operation of :data:`OPERATIONS`: what it writes, what it reads, its constant."""
+
+    operation: str
+    writes: tuple[Variable, ...]
+    reads: tuple[Variable, ...]
+    constant: int | Index | None = None
+
+
+@dataclass(frozen=True)
+class Constant:
+    """``variable = value``: any 32-bit number."""
+
+    variable: Variable
+    value: int
+
+
+@dataclass(frozen=True)
+class Park:
+    """The variable moves to the stack: its register is free until it comes back. Nothing in C."""
+
+    variable: Variable
+
+
+@dataclass(frozen=True)
+class Unpark:
+    """A parked variable is in a register again; it also stays on the stack."""
+
+    variable: Variable
+
+
+@dataclass(frozen=True)
+class Comment:
+    """A line for the reader."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Loop:
+    """``do { body } while (--counter != 0)``; a ``parked`` counter lives on the stack."""
+
+    counter: Variable
+    parked: bool
+    body: list[Item]
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """``body`` unrolled ``count`` times; ``index`` is the name of what counts them."""
+
+    count: int
+    index: str
+    body: list[Item]
+
+
+Item = Instruction | Constant | Park | Unpark | Comment | Loop | Repeat
+
+
+@dataclass
+class Block:
+    """A function under construction: ``NAME(parameters)``, at most four of them."""
+
+    parameters: list[Variable]
+    body: list[Item] = field(default_factory=list)
+    _open: list[list[Item]] = field(default_factory=list)
+    _names: set[str] = field(default_factory=set)
+    _indices: int = 0
+
+    def __post_init__(self) -> None:
+        assert len(self.parameters) <= 4
+        self._open.append(self.body)
+        self._names = {parameter.name for parameter in self.parameters}
+
+    def variable(self, name: str, ctype: str = "int32_t") -> Variable:
+        """A new variable; a name already taken gets a number."""
+        unique, number = name, 2
+        while unique in self._names:
+            unique, number = f"{name}_{number}", number + 1
+        self._names.add(unique)
+        return Variable(unique, ctype)
+
+    def emit(
+        self, operation: str, target: Variable | None, *reads: Variable, constant: int | Index | None = None
+    ) -> Variable:
+        """Append an operation; returns what it writes (its first operand for stores)."""
+        known = OPERATIONS[operation]
+        written = () if target is None else (target,)
+        read = (*reads, *written) if known.in_place else reads
+        self._open[-1].append(Instruction(operation, written, read, constant))
+        return target if target is not None else reads[0]
+
+    def set(self, variable: Variable, value: int) -> Variable:
+        """``variable = value``."""
+        self._open[-1].append(Constant(variable, value))
+        return variable
+
+    def comment(self, text: str) -> None:
+        """A line of explanation before the next operation."""
+        self._open[-1].append(Comment(text))
+
+    def park(self, variable: Variable) -> None:
+        """See :class:`Park`."""
+        self._open[-1].append(Park(variable))
+
+    def unpark(self, variable: Variable) -> Variable:
+        """See :class:`Unpark`."""
+        self._open[-1].append(Unpark(variable))
+        return variable
+
+    @contextmanager
+    def loop(self, name: str, count: int, *, parked: bool = False) -> Iterator[None]:
+        """Do what follows ``count`` times (at least once)."""
+        assert count >= 1
+        if count == 1:
+            yield
+            return
+        counter = self.set(self.variable(name), count)
+        if parked:
+            self.park(counter)
+        body: list[Item] = []
+        self._open[-1].append(Loop(counter, parked, body))
+        self._open.append(body)
+        yield
+        self._open.pop()
+
+    @contextmanager
+    def repeat(self, count: int) -> Iterator[_Steps]:
+        """Unroll what follows ``count`` times; :class:`_Steps` makes constants that change from time to time."""
+        if count == 0:
+            dropped: list[Item] = []
+            self._open.append(dropped)
+            yield _Steps("")
+            self._open.pop()
+            return
+        self._indices += 1
+        name = f"k{self._indices}"
+        body: list[Item] = []
+        self._open[-1].append(Repeat(count, name, body))
+        self._open.append(body)
+        yield _Steps(name)
+        self._open.pop()
+
+
+@dataclass(frozen=True)
+class _Steps:
+    name: str
+
+    def __call__(self, start: int, step: int) -> Index:
+        return Index(self.name, start, step)
+
+
+def largest(constant: int | Index | None, counts: dict[str, int]) -> int:
+    """The largest value a constant takes; ``counts`` are the repetitions of the enclosing :class:`Repeat`s."""
+    if isinstance(constant, Index):
+        return constant.start + constant.step * (counts[constant.name] - 1)
+    return constant or 0
