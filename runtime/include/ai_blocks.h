@@ -184,42 +184,40 @@ AI_INLINE int32_t ai_smmlar(int32_t a, int32_t b, int32_t c)
 }
 
 /*
- * A tile is four pixels wide: for each pair of depths one word a pixel, whose halfwords are 2 * (code + 128). These
- * write a pixel's column; `tile` is where it begins.
+ * A tile holds, for each pair of depths, one word a pixel whose halfwords are 2 * (code + 128). These write a pixel's
+ * column; `tile` is where it begins, `row` the bytes from pair to pair. They return where the next pair goes.
  */
-#define AI_TILE_ROW 16
-
-AI_INLINE int8_t *ai_spread(int8_t *tile, const int8_t *input, int32_t count)
+AI_INLINE int8_t *ai_spread(int8_t *tile, int32_t row, const int8_t *input, int32_t count)
 {
     const int8_t *const end = input + (count - count % 4);
 
     while (input != end) {
         const uint32_t word = (uint32_t)ai_load(input) ^ 0x80808080U;
         ai_store(tile, (int32_t)((word << 1) & 0x01FE01FEU));
-        ai_store(tile + AI_TILE_ROW, (int32_t)((word >> 7) & 0x01FE01FEU));
+        ai_store(tile + row, (int32_t)((word >> 7) & 0x01FE01FEU));
         input += 4;
-        tile += 2 * AI_TILE_ROW;
+        tile += (ptrdiff_t)2 * row;
     }
     if (count % 4 != 0) {
         ai_store(tile, ai_halves(2 * (input[0] + 128), (count % 4 > 1) ? 2 * (input[1] + 128) : 0));
-        tile += AI_TILE_ROW;
+        tile += row;
     }
     if (count % 4 > 2) {
         ai_store(tile, ai_halves(2 * (input[2] + 128), 0));
-        tile += AI_TILE_ROW;
+        tile += row;
     }
     return tile;
 }
 
 /* `count` pairs of depths of code `code`. */
-AI_INLINE int8_t *ai_spread_code(int8_t *tile, int32_t code, int32_t count)
+AI_INLINE int8_t *ai_spread_code(int8_t *tile, int32_t row, int32_t code, int32_t count)
 {
     const int32_t word = ai_halves(2 * (code + 128), 2 * (code + 128));
     int32_t k;
 
     for (k = 0; k < count; k++) {
         ai_store(tile, word);
-        tile += AI_TILE_ROW;
+        tile += row;
     }
     return tile;
 }

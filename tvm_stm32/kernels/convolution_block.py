@@ -28,7 +28,7 @@ def block_text(ctx: KernelContext, block: Block, name: str) -> str:
     return text.replace("void NAME(", f"void NAME_{name}(")
 
 
-def fits_block(stage: OutputStage, weight: np.ndarray, bias: np.ndarray, channels: int) -> bool:
+def fits_block(stage: OutputStage, weight: np.ndarray, channels: int) -> bool:
     """Whether the generated blocks are exact here: doubled sums must fit, channels come in pairs."""
     doubled = 2 * accumulator_bound(weight, stage.params[:, 0]) < (1 << 31)
     return bool(stage.fast and doubled.all() and channels % 2 == 0 and weight.shape[0] <= _MAX_STRIDE)

@@ -7,10 +7,14 @@ from tvm import relax
 
 from ..graph import dialect
 from ..graph.ssa import constant, shape_of
-from .context import KernelContext
+from ..library import Call
+from .blocks.requantize import Requantizer
+from .blocks.vector import vector_block, vector_records
+from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
+from .convolution_block import HEADERS, block_text, fits_block, packs_lanes, tile_rows
 from .linear import LinearKernel, add_linear_call, form_of
 from .packing import can_pack_lanes, dsp_order, pack_dsp, pack_mve
-from .stage import dsp_stage, mve_stage, output_stage
+from .stage import OutputStage, dsp_stage, mve_stage, output_stage
 
 
 def lower_dense(ctx: KernelContext, call: relax.Call, node: str, data: str, output: str) -> None:
@@ -22,6 +26,9 @@ def lower_dense(ctx: KernelContext, call: relax.Call, node: str, data: str, outp
     batch = int(np.prod(shape_of(call))) // units
     stage, weight = output_stage(call, weight, bias)
     form = form_of(ctx, stage)
+    if form == "dsp" and fits_block(stage, weight, units):
+        _lower_block(ctx, call, node, data, output, weight, stage)
+        return
     packed = False
     if form == "dsp":
         rows = weight[:, dsp_order(depth, True)]
@@ -52,3 +59,50 @@ def lower_dense(ctx: KernelContext, call: relax.Call, node: str, data: str, outp
     tile_ctype = "int8_t" if form == "mve" else "int16_t"
     chosen = LinearKernel(f"dense_{depth}_{units}", source, form, weights, stage, workspace, tile_ctype)
     add_linear_call(ctx, "dense", node, data, output, chosen, batch * units * depth, form)
+
+
+_UNROLLED = {"time": 16, "balanced": 8, "ram": 8, "size": 2}
+
+
+def _lower_block(
+    ctx: KernelContext, call: relax.Call, node: str, data: str, output: str, weight: np.ndarray, stage: OutputStage
+) -> None:
+    """Cores with the DSP extension: a generated block of six channels."""
+    zero_point = int(dialect.attributes(call)["input_zero_point"])
+    units, depth = weight.shape
+    batch = int(np.prod(shape_of(call))) // units
+    rows = tile_rows(weight, depth)
+    rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 4)))
+    steps = rows.shape[1] // 2
+    packed = packs_lanes(weight, stage.params[:, 0])
+    block = vector_block(steps, units, packed, Requantizer.of(stage), _UNROLLED[ctx.level])
+    source = ctx.render(
+        "dense_block.c.j2",
+        block=block_text(ctx, block, "block"),
+        batch=batch,
+        units=units,
+        depth=depth,
+        fill=steps - -(-depth // 2),
+    )
+    workspace = 4 * steps
+    kernel = ctx.kernel(f"dense_{depth}_{units}", source, workspace=workspace, headers=HEADERS)
+    words = vector_records(rows, stage, zero_point, packed)
+    arguments = (
+        tensor_argument(data, "int8"),
+        constant_argument(ctx.constant(f"dense_{len(ctx.library.calls)}_weights", words), "int32"),
+        tensor_argument(output, "int8"),
+        workspace_argument("int8_t"),
+    )
+    ctx.add_call(
+        Call(
+            "dense",
+            node,
+            kernel.name,
+            arguments,
+            (data,),
+            (output,),
+            macs=batch * units * depth,
+            workspace=workspace,
+            detail="dsp",
+        )
+    )

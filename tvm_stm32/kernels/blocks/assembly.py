@@ -105,7 +105,7 @@ class _Printer:
         self._line(f"bne {label}b")
 
     def _instruction(self, item: Instruction) -> None:
-        operands = dict(zip("de", (self.registers[variable] for variable in item.writes), strict=False))
+        operands = dict(zip("defg", (self.registers[variable] for variable in item.writes), strict=False))
         operands |= dict(zip("abc", (self.registers[variable] for variable in item.reads), strict=False))
         for line in OPERATIONS[item.operation].assembly.split("\n"):
             self._line(line.format(**operands, i=_constant_text(item.constant)))

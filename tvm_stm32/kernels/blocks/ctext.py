@@ -44,10 +44,10 @@ def _statements(items: list[Item], lines: list[str], indent: str) -> None:
             value = "INT32_MIN" if item.value == -(1 << 31) else str(_signed(item.value))
             lines.append(f"{indent}{item.variable.name} = {value};")
         elif isinstance(item, Instruction):
-            operands = dict(zip("de", (variable.name for variable in item.writes), strict=False))
+            operands = dict(zip("defg", (variable.name for variable in item.writes), strict=False))
             operands |= dict(zip("abc", (variable.name for variable in item.reads), strict=False))
             text = OPERATIONS[item.operation].c.format(**operands, i=_constant_text(item.constant))
-            lines.append(f"{indent}{text.replace(' + 0)', ')')}")
+            lines += [f"{indent}{line}" for line in text.replace(" + 0)", ")").split("\n")]
         elif isinstance(item, Loop):
             lines.append(f"{indent}do {{")
             _statements(item.body, lines, f"{indent}    ")

@@ -145,19 +145,23 @@ def matmul_records(rows: np.ndarray, stage: OutputStage, zero_point: int, packed
     ``rows`` [channels, depth] int8 in the tile's order, both even. Biases are of the doubled sum and take up the zero
     point: 2 (b + sum w (x - z)) = 2 (b - (z + 128) sum w) + sum w 2 (x + 128), modulo 2^32.
     """
-    channels, depth = rows.shape
     wide = rows.astype(np.int64)
-    biases = 2 * (stage.params[:, 0].astype(np.int64) - (zero_point + 128) * wide.sum(axis=1))
-    low, high = rows[0::2], rows[1::2]
-    if packed:
-        words = np.ascontiguousarray((256 * high.astype(np.int16) + low).astype("<i2")).view("<i4")
-    else:
-        words = np.ascontiguousarray(np.stack([low, high], axis=-1)).view("<i4").reshape(channels // 2, depth // 2)
+    biases = wrapped(2 * (stage.params[:, 0].astype(np.int64) - (zero_point + 128) * wide.sum(axis=1)))
     shifts = stage.shifts.astype(np.int64) - 1
-    columns = [_wrapped(biases).reshape(-1, 2), words, stage.params[:, 1].reshape(-1, 2)]
+    columns = [biases.reshape(-1, 2), weight_words(rows, packed), stage.params[:, 1].reshape(-1, 2)]
     columns.append((shifts[0::2] + (shifts[1::2] << 8)).astype(np.int32).reshape(-1, 1))
     return np.ascontiguousarray(np.concatenate(columns, axis=1).astype(np.int32)).reshape(-1)
 
 
-def _wrapped(values: np.ndarray) -> np.ndarray:
-    return (values & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
+def weight_words(rows: np.ndarray, packed: bool) -> np.ndarray:
+    """[channels / 2, depth / 2] words, each of two depths of two channels; see above."""
+    low, high = rows[0::2], rows[1::2]
+    if packed:
+        return np.ascontiguousarray((256 * high.astype(np.int16) + low).astype("<i2")).view("<i4")
+    lanes = np.ascontiguousarray(np.stack([low, high], axis=-1).astype(np.int8))
+    return lanes.reshape(len(low), -1).view("<i4")
+
+
+def wrapped(values: np.ndarray) -> np.ndarray:
+    """int64 to int32, modulo 2^32."""
+    return np.asarray((values & 0xFFFFFFFF).astype(np.uint32).view(np.int32))

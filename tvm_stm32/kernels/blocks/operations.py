@@ -1,6 +1,6 @@
 """What an operation of a block is: an instruction (GNU syntax, unified) and a C statement.
 
-Names in braces are the operands: ``d``, ``e`` written, ``a``, ``b``, ``c`` read, ``i`` a constant. Integers are int32_t
+Names in braces are the operands: ``d`` to ``g`` written, ``a``, ``b``, ``c`` read, ``i`` a constant. Integers are int32_t
 in C and wrap; pointers count bytes. A word is four bytes at any address. Arm v7-M and v8-M Architecture Reference
 Manuals; ``ai_*`` functions of C are in ``ai_blocks.h``.
 """
@@ -30,6 +30,13 @@ def _dsp4(mnemonic: str) -> Operation:
 OPERATIONS = {
     # Memory.
     "load": Operation("ldr {d}, [{a}, #{i}]", "{d} = ai_load({a} + {i});"),
+    "load_2": Operation("ldrd {d}, {e}, [{a}, #{i}]", "{d} = ai_load({a} + {i});\n{e} = ai_load({a} + {i} + 4);"),
+    "take_1": Operation("ldr {d}, [{a}], #4", "{d} = ai_load({a});\n{a} += 4;"),
+    "take_2": Operation("ldmia {a}!, {{{d}, {e}}}", "{d} = ai_load({a});\n{e} = ai_load({a} + 4);\n{a} += 8;"),
+    "take_3": Operation(
+        "ldmia {a}!, {{{d}, {e}, {f}}}",
+        "{d} = ai_load({a});\n{e} = ai_load({a} + 4);\n{f} = ai_load({a} + 8);\n{a} += 12;",
+    ),
     "load_u8": Operation("ldrb {d}, [{a}, #{i}]", "{d} = (uint8_t){a}[{i}];"),
     "load_s8": Operation("ldrsb {d}, [{a}, #{i}]", "{d} = {a}[{i}];"),
     "store": Operation("str {b}, [{a}, #{i}]", "ai_store({a} + {i}, {b});"),

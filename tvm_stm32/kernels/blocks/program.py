@@ -14,10 +14,11 @@ POINTER_OUT = "int8_t *"
 
 @dataclass(eq=False, frozen=True)
 class Variable:
-    """An integer (int32_t) or a pointer; ``ctype`` is its type in C."""
+    """An integer (int32_t) or a pointer; ``ctype`` is its type in C, ``register`` the one it must have, if any."""
 
     name: str
     ctype: str = "int32_t"
+    register: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,23 +105,27 @@ class Block:
         self._open.append(self.body)
         self._names = {parameter.name for parameter in self.parameters}
 
-    def variable(self, name: str, ctype: str = "int32_t") -> Variable:
+    def variable(self, name: str, ctype: str = "int32_t", register: str = "") -> Variable:
         """A new variable; a name already taken gets a number."""
         unique, number = name, 2
         while unique in self._names:
             unique, number = f"{name}_{number}", number + 1
         self._names.add(unique)
-        return Variable(unique, ctype)
+        return Variable(unique, ctype, register)
 
     def emit(
-        self, operation: str, target: Variable | None, *reads: Variable, constant: int | Index | None = None
+        self,
+        operation: str,
+        target: Variable | None | tuple[Variable, ...],
+        *reads: Variable,
+        constant: int | Index | None = None,
     ) -> Variable:
-        """Append an operation; returns what it writes (its first operand for stores)."""
+        """Append an operation; returns the first it writes (its first operand for stores)."""
         known = OPERATIONS[operation]
-        written = () if target is None else (target,)
+        written = target if isinstance(target, tuple) else () if target is None else (target,)
         read = (*reads, *written) if known.in_place else reads
         self._open[-1].append(Instruction(operation, written, read, constant))
-        return target if target is not None else reads[0]
+        return written[0] if written else reads[0]
 
     def set(self, variable: Variable, value: int) -> Variable:
         """``variable = value``."""

@@ -45,6 +45,10 @@ def allocate(block: Block) -> dict[Variable, str]:
                     conflicts.setdefault(other, set()).add(variable)
     registers = {parameter: GENERAL[number] for number, parameter in enumerate(block.parameters)}
     for variable in order:
+        if variable.register:
+            registers[variable] = variable.register
+            assert all(registers.get(other) != variable.register for other in conflicts[variable]), variable.name
+    for variable in order:
         if variable in registers:
             continue
         taken = {registers[other] for other in conflicts[variable] if other in registers}

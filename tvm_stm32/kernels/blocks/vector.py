@@ -1,0 +1,116 @@
+"""Matrix times vector for cores with the DSP extension: one row of inputs by six channels, weights in packed lanes.
+
+The tile holds one word for each pair of depths (see :mod:`.matmul`). Channels come in groups of six, a last one of two
+or four; the weights are a record of words for each group::
+
+    biases, steps * (a weight word of each pair of channels), multipliers, shifts (a byte each, filled up to words)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..stage import OutputStage
+from .matmul import weight_words, wrapped
+from .program import POINTER_IN, POINTER_OUT, Block, Variable
+from .requantize import Requantizer
+
+GROUP = 6
+
+
+def vector_block(steps: int, channels: int, packed: bool, stage: Requantizer, unrolled: int) -> Block:
+    """``NAME(tile, weights, output)``: ``channels`` (even) codes; ``steps``, half the depth, is even.
+
+    At most ``unrolled`` pairs of steps are written out.
+    """
+    tile, weights = Variable("tile", POINTER_IN), Variable("weights", POINTER_IN)
+    output = Variable("output", POINTER_OUT)
+    block = Block([tile, weights, output])
+    block.park(tile)
+    block.park(output)
+    if channels >= GROUP:
+        with block.loop("groups", channels // GROUP, parked=True):
+            _group(block, tile, weights, output, GROUP, steps, packed, stage, unrolled)
+    if channels % GROUP:
+        _group(block, tile, weights, output, channels % GROUP, steps, packed, stage, unrolled)
+    return block
+
+
+def _group(
+    block: Block,
+    tile: Variable,
+    weights: Variable,
+    output: Variable,
+    channels: int,
+    steps: int,
+    packed: bool,
+    stage: Requantizer,
+    unrolled: int,
+) -> None:
+    pairs = channels // 2
+    even = [block.variable(f"even_{pair}") for pair in range(pairs)]
+    odd = [block.variable(f"odd_{pair}") for pair in range(pairs)]
+    # A multiple load fills registers in ascending order.
+    words = tuple(block.variable(f"w{pair}", register=f"r{3 + pair}") for pair in range(pairs))
+    inputs = block.variable("x0"), block.variable("x1")
+    low = block.variable("low")
+    block.unpark(tile)
+    for pair in range(pairs):
+        block.emit("load", even[pair], weights, constant=8 * pair)
+        block.emit("load", odd[pair], weights, constant=8 * pair + 4)
+        if packed:
+            block.emit("add_shifted_8", odd[pair], even[pair], odd[pair])
+    block.emit("advance", weights, constant=8 * pairs)
+    # An offset of a double load reaches 1020 bytes.
+    chunks = -(-(steps // 2) // min(unrolled, 127))
+    length = steps // 2 // chunks
+    for count, times in ((length, chunks), (steps // 2 - length * chunks, 1)):
+        if not count:
+            continue
+        with block.loop("chunks", times, parked=True):
+            with block.repeat(count) as k:
+                block.emit("load_2", inputs, tile, constant=k(0, 8))
+                for x in inputs:
+                    block.emit(f"take_{pairs}", (*words, weights), weights)
+                    for pair in range(pairs):
+                        block.emit("sxtb16", low, words[pair])
+                        if not packed:
+                            block.emit("sxtb16_odd", words[pair], words[pair])
+                        block.emit("smlad", odd[pair], x, words[pair], odd[pair])
+                        block.emit("smlad", even[pair], x, low, even[pair])
+            block.emit("advance", tile, constant=8 * count)
+    multiplier, shift = block.variable("multiplier"), block.variable("shift")
+    offset, scratch = block.variable("offset"), block.variable("scratch")
+    block.unpark(output)
+    for channel in range(channels):
+        pair, total = channel // 2, (odd if channel % 2 else even)[channel // 2]
+        if channel % 2 == 0 and packed:
+            block.emit("subtract", odd[pair], odd[pair], even[pair])
+            block.emit("shift_right", odd[pair], odd[pair], constant=8)
+        block.emit("load", multiplier, weights, constant=4 * channel)
+        block.emit("load_u8", shift, weights, constant=4 * channels + channel)
+        stage.offset(block, shift, offset)
+        stage.code(block, total, multiplier, offset, shift, scratch)
+        block.emit("store_8", None, output, total, constant=channel)
+    block.emit("advance", weights, constant=4 * channels + 4 * (-(-channels // 4)))
+    block.emit("advance", output, constant=channels)
+    block.park(output)
+
+
+def vector_records(rows: np.ndarray, stage: OutputStage, zero_point: int, packed: bool) -> np.ndarray:
+    """Weights and parameters for :func:`vector_block` as int32 words; ``rows`` [channels, depth] in the tile's order."""
+    words = weight_words(rows, packed)
+    biases = wrapped(
+        2 * (stage.params[:, 0].astype(np.int64) - (zero_point + 128) * rows.astype(np.int64).sum(axis=1))
+    )
+    parts = []
+    for start in range(0, len(rows), GROUP):
+        channels = slice(start, min(start + GROUP, len(rows)))
+        shifts = (stage.shifts[channels].astype(np.int64) - 1).astype(np.int8)
+        parts += [
+            biases[channels],
+            words[start // 2 : (channels.stop + 1) // 2].T.reshape(-1),
+            stage.params[channels, 1],
+            np.pad(shifts, (0, -len(shifts) % 4)).view("<i4"),
+        ]
+    return np.concatenate(parts).astype(np.int32)
