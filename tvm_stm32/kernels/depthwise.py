@@ -6,6 +6,7 @@ import numpy as np
 from tvm import relax
 
 from .context import KernelContext
+from .depthwise_block import fits_pairs, lower_depthwise_block
 from .linear import LinearKernel, add_linear_call, form_of
 from .stage import dsp_stage, mve_depthwise_stage, output_stage
 from .window import detail_text, geometry_of
@@ -30,6 +31,9 @@ def lower_depthwise(
         form = form_of(ctx, stage)
     if form == "mve" and (channels % 8 or weight.min() == -128):
         form = "dsp"
+    if form == "dsp" and fits_pairs(stage, weight, geometry):
+        lower_depthwise_block(ctx, node, data, output, weight, stage, geometry)
+        return
     weights = np.ascontiguousarray(weight[..., 0].transpose(1, 2, 0))  # taps by channels
     workspace = 0
     if form == "mve":

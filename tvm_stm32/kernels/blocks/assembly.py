@@ -79,7 +79,7 @@ class _Printer:
         elif isinstance(item, Park):
             self._line(f"str {self.registers[item.variable]}, [sp, #{self.slots[item.variable]}]")
         elif isinstance(item, Unpark):
-            self._line(f"ldr {self.registers[item.variable]}, [sp, #{self.slots[item.variable]}]")
+            self._line(f"ldr {self.registers[item.target]}, [sp, #{self.slots[item.variable]}]")
         elif isinstance(item, Loop):
             self._loop(item)
         elif isinstance(item, Repeat):

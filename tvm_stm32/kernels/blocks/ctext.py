@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .operations import OPERATIONS
-from .program import Block, Comment, Constant, Index, Instruction, Item, Loop, Park, Repeat, Unpark, Variable
+from .program import Block, Comment, Constant, Index, Instruction, Item, Loop, Repeat, Unpark, Variable
 
 
 def c_text(block: Block) -> str:
@@ -30,6 +30,8 @@ def _declare(items: list[Item], declared: dict[Variable, None], indices: dict[st
             declared.update(dict.fromkeys(item.writes))
         elif isinstance(item, Constant):
             declared[item.variable] = None
+        elif isinstance(item, Unpark):
+            declared[item.target] = None
         elif isinstance(item, Repeat):
             indices[item.index] = None
         if isinstance(item, Loop | Repeat):
@@ -56,8 +58,8 @@ def _statements(items: list[Item], lines: list[str], indent: str) -> None:
             lines.append(f"{indent}for ({item.index} = 0; {item.index} < {item.count}; {item.index}++) {{")
             _statements(item.body, lines, f"{indent}    ")
             lines.append(f"{indent}}}")
-        else:
-            assert isinstance(item, Park | Unpark)
+        elif isinstance(item, Unpark) and item.target is not item.variable:
+            lines.append(f"{indent}{item.target.name} = {item.variable.name};")
 
 
 def _signed(value: int) -> int:

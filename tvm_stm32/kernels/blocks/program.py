@@ -57,9 +57,10 @@ class Park:
 
 @dataclass(frozen=True)
 class Unpark:
-    """A parked variable is in a register again; it also stays on the stack."""
+    """A parked variable is in a register again, that of ``target``; it also stays on the stack."""
 
     variable: Variable
+    target: Variable
 
 
 @dataclass(frozen=True)
@@ -140,10 +141,10 @@ class Block:
         """See :class:`Park`."""
         self._open[-1].append(Park(variable))
 
-    def unpark(self, variable: Variable) -> Variable:
-        """See :class:`Unpark`."""
-        self._open[-1].append(Unpark(variable))
-        return variable
+    def unpark(self, variable: Variable, target: Variable | None = None) -> Variable:
+        """See :class:`Unpark`; returns the variable it is in now."""
+        self._open[-1].append(Unpark(variable, target or variable))
+        return target or variable
 
     @contextmanager
     def loop(self, name: str, count: int, *, parked: bool = False) -> Iterator[None]:

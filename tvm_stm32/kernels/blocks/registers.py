@@ -94,7 +94,7 @@ def _flatten(items: list[Item], points: list[_Point]) -> None:
         if isinstance(item, Instruction):
             writes, reads = item.writes, item.reads
         elif isinstance(item, Constant | Unpark):
-            writes, reads = (item.variable,), ()
+            writes, reads = (item.target if isinstance(item, Unpark) else item.variable,), ()
         else:
             writes, reads = (), (item.variable,)
         points.append(_Point(writes, reads, [len(points) + 1]))

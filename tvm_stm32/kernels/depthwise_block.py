@@ -1,0 +1,88 @@
+"""Depthwise 3x3 convolution on cores with the DSP extension: generated blocks on words of two rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..library import Call
+from .blocks.depthwise import depthwise_block, depthwise_records, pairs_block
+from .blocks.requantize import Requantizer
+from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
+from .convolution_block import HEADERS, block_text, fits_block
+from .stage import OutputStage
+from .window import detail_text
+
+# Offsets of four channels of a plane, and of a segment's columns, are those of a store: up to 4095 bytes.
+_MAX_COLUMNS = 340
+
+
+def fits_pairs(stage: OutputStage, weight: np.ndarray, geometry: dict[str, Any]) -> bool:
+    """3x3 without dilation, stride 1 or 2 both ways, channels in fours."""
+    window = (geometry["kernel_h"], geometry["kernel_w"], geometry["dilation_h"], geometry["dilation_w"])
+    strides = (geometry["stride_h"], geometry["stride_w"])
+    return bool(
+        window == (3, 3, 1, 1)
+        and strides in ((1, 1), (2, 2))
+        and weight.shape[0] % 4 == 0
+        and _columns(geometry) <= _MAX_COLUMNS
+        and fits_block(stage, weight, weight.shape[0])
+    )
+
+
+def _columns(geometry: dict[str, Any]) -> int:
+    """Words of a plane's row: all the columns outputs look at."""
+    return int((geometry["out_w"] - 1) * geometry["stride_w"] + 3)
+
+
+def lower_depthwise_block(
+    ctx: KernelContext,
+    node: str,
+    data: str,
+    output: str,
+    weight: np.ndarray,
+    stage: OutputStage,
+    geometry: dict[str, Any],
+) -> None:
+    """A depthwise ``q.conv2d`` for which :func:`fits_pairs` holds."""
+    channels, out_h, out_w, stride = weight.shape[0], geometry["out_h"], geometry["out_w"], geometry["stride_w"]
+    columns = _columns(geometry)
+    rows = 2 if stride == 1 and out_h > 1 else 1
+    requantizer = Requantizer.of(stage)
+    texts = {"pairs": block_text(ctx, pairs_block(channels, columns), "pairs"), "last": ""}
+    texts["block"] = block_text(ctx, depthwise_block(channels, columns, out_w, rows, stride, requantizer), "block")
+    if rows == 2 and out_h % 2:
+        texts["last"] = block_text(ctx, depthwise_block(channels, columns, out_w, 1, stride, requantizer), "last")
+    plane_bytes = 4 * channels * columns
+    source = ctx.render(
+        "depthwise_block.c.j2",
+        **geometry,
+        **texts,
+        rows=rows,
+        plane_bytes=plane_bytes,
+        inside=min(geometry["width"], columns - geometry["pad_left"]),
+        iterations=-(-out_h // rows),
+    )
+    workspace = 2 * plane_bytes + channels
+    kernel = ctx.kernel(f"depthwise_3x3_{channels}", source, workspace=workspace, headers=HEADERS)
+    words = depthwise_records(weight[..., 0], stage, geometry["input_zero_point"])
+    arguments = (
+        tensor_argument(data, "int8"),
+        constant_argument(ctx.constant(f"depthwise_conv2d_{len(ctx.library.calls)}_weights", words), "int32"),
+        tensor_argument(output, "int8"),
+        workspace_argument("int8_t"),
+    )
+    ctx.add_call(
+        Call(
+            "depthwise_conv2d",
+            node,
+            kernel.name,
+            arguments,
+            (data,),
+            (output,),
+            macs=geometry["batch"] * out_h * out_w * channels * 9,
+            workspace=workspace,
+            detail=detail_text(geometry, weight, 1, "dsp"),
+        )
+    )
