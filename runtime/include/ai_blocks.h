@@ -183,6 +183,31 @@ AI_INLINE int32_t ai_smmlar(int32_t a, int32_t b, int32_t c)
 #endif
 }
 
+/* Copy, or fill with one code, `count` bytes (a multiple of four), a word at a time. */
+AI_INLINE int8_t *ai_copy_words(int8_t *target, const int8_t *source, int32_t count)
+{
+    const int8_t *const end = source + count;
+
+    while (source != end) {
+        ai_store(target, ai_load(source));
+        source += 4;
+        target += 4;
+    }
+    return target;
+}
+
+AI_INLINE int8_t *ai_fill_words(int8_t *target, int32_t code, int32_t count)
+{
+    const int32_t word = (int32_t)(((uint32_t)code & 0xFFU) * 0x01010101U);
+    const int8_t *const end = target + count;
+
+    while (target != end) {
+        ai_store(target, word);
+        target += 4;
+    }
+    return target;
+}
+
 /*
  * A tile holds, for each pair of depths, one word a pixel whose halfwords are 2 * (code + 128). These write a pixel's
  * column; `tile` is where it begins, `row` the bytes from pair to pair. They return where the next pair goes.

@@ -7,8 +7,9 @@ from tvm import relax
 
 from ..graph import dialect
 from ..graph.ssa import constant, shape_of
+from .block_call import fits_block
 from .context import KernelContext
-from .convolution_block import fits_block, lower_convolution_block
+from .convolution_block import lower_convolution_block
 from .depthwise import lower_depthwise
 from .linear import LinearKernel, add_linear_call, form_of
 from .packing import can_pack_lanes, dsp_order, pack_dsp, pack_mve

@@ -7,11 +7,11 @@ from tvm import relax
 
 from ..graph import dialect
 from ..graph.ssa import constant, shape_of
-from ..library import Call
+from .block_call import HEADERS, add_block_call, block_text, fits_block, packs_lanes
 from .blocks.requantize import Requantizer
 from .blocks.vector import vector_block, vector_records
-from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
-from .convolution_block import HEADERS, block_text, fits_block, packs_lanes, tile_rows
+from .context import KernelContext
+from .convolution_block import tile_rows
 from .linear import LinearKernel, add_linear_call, form_of
 from .packing import can_pack_lanes, dsp_order, pack_dsp, pack_mve
 from .stage import OutputStage, dsp_stage, mve_stage, output_stage
@@ -87,22 +87,4 @@ def _lower_block(
     workspace = 4 * steps
     kernel = ctx.kernel(f"dense_{depth}_{units}", source, workspace=workspace, headers=HEADERS)
     words = vector_records(rows, stage, zero_point, packed)
-    arguments = (
-        tensor_argument(data, "int8"),
-        constant_argument(ctx.constant(f"dense_{len(ctx.library.calls)}_weights", words), "int32"),
-        tensor_argument(output, "int8"),
-        workspace_argument("int8_t"),
-    )
-    ctx.add_call(
-        Call(
-            "dense",
-            node,
-            kernel.name,
-            arguments,
-            (data,),
-            (output,),
-            macs=batch * units * depth,
-            workspace=workspace,
-            detail="dsp",
-        )
-    )
+    add_block_call(ctx, kernel, "dense", node, data, output, words, macs=batch * weight.size, detail="dsp")

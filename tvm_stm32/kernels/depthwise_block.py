@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..library import Call
+from .block_call import HEADERS, add_block_call, block_text, fits_block
 from .blocks.depthwise import depthwise_block, depthwise_records, pairs_block
 from .blocks.requantize import Requantizer
-from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
-from .convolution_block import HEADERS, block_text, fits_block
+from .context import KernelContext
 from .stage import OutputStage
 from .window import detail_text
 
@@ -67,22 +66,14 @@ def lower_depthwise_block(
     workspace = 2 * plane_bytes + channels
     kernel = ctx.kernel(f"depthwise_3x3_{channels}", source, workspace=workspace, headers=HEADERS)
     words = depthwise_records(weight[..., 0], stage, geometry["input_zero_point"])
-    arguments = (
-        tensor_argument(data, "int8"),
-        constant_argument(ctx.constant(f"depthwise_conv2d_{len(ctx.library.calls)}_weights", words), "int32"),
-        tensor_argument(output, "int8"),
-        workspace_argument("int8_t"),
-    )
-    ctx.add_call(
-        Call(
-            "depthwise_conv2d",
-            node,
-            kernel.name,
-            arguments,
-            (data,),
-            (output,),
-            macs=geometry["batch"] * out_h * out_w * channels * 9,
-            workspace=workspace,
-            detail=detail_text(geometry, weight, 1, "dsp"),
-        )
+    add_block_call(
+        ctx,
+        kernel,
+        "depthwise_conv2d",
+        node,
+        data,
+        output,
+        words,
+        macs=geometry["batch"] * out_h * out_w * weight.size,
+        detail=detail_text(geometry, weight, 1, "dsp"),
     )

@@ -14,7 +14,6 @@ from .program import (
     Park,
     Repeat,
     Unpark,
-    Variable,
 )
 from .registers import allocate, parked
 
@@ -105,10 +104,11 @@ class _Printer:
         self._line(f"bne {label}b")
 
     def _instruction(self, item: Instruction) -> None:
-        operands = dict(zip("defg", (self.registers[variable] for variable in item.writes), strict=False))
-        operands |= dict(zip("abc", (self.registers[variable] for variable in item.reads), strict=False))
+        writes = [self.registers[variable] for variable in item.writes]
+        reads = [self.registers[variable] for variable in item.reads]
+        operands = dict(zip("defg", writes, strict=False)) | dict(zip("abc", reads, strict=False))
         for line in OPERATIONS[item.operation].assembly.split("\n"):
-            self._line(line.format(**operands, i=_constant_text(item.constant)))
+            self._line(line.format(**operands, w=writes, r=reads, i=_constant_text(item.constant)))
 
     def _constant(self, register: str, value: int) -> None:
         unsigned = value & 0xFFFFFFFF

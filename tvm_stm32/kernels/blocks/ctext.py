@@ -46,9 +46,10 @@ def _statements(items: list[Item], lines: list[str], indent: str) -> None:
             value = "INT32_MIN" if item.value == -(1 << 31) else str(_signed(item.value))
             lines.append(f"{indent}{item.variable.name} = {value};")
         elif isinstance(item, Instruction):
-            operands = dict(zip("defg", (variable.name for variable in item.writes), strict=False))
-            operands |= dict(zip("abc", (variable.name for variable in item.reads), strict=False))
-            text = OPERATIONS[item.operation].c.format(**operands, i=_constant_text(item.constant))
+            writes = [variable.name for variable in item.writes]
+            reads = [variable.name for variable in item.reads]
+            operands = dict(zip("defg", writes, strict=False)) | dict(zip("abc", reads, strict=False))
+            text = OPERATIONS[item.operation].c.format(**operands, w=writes, r=reads, i=_constant_text(item.constant))
             lines += [f"{indent}{line}" for line in text.replace(" + 0)", ")").split("\n")]
         elif isinstance(item, Loop):
             lines.append(f"{indent}do {{")

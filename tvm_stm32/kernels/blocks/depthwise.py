@@ -24,7 +24,7 @@ _WAITING = 16
 
 
 def pairs_block(channels: int, columns: int) -> Block:
-    """``NAME(upper, lower, plane)``: the words of one pixel's channels (a multiple of four), ``columns`` words apart."""
+    """``NAME(upper, lower, plane)``: words of one pixel's channels (a multiple of four), ``columns`` words apart."""
     upper, lower = Variable("upper", POINTER_IN), Variable("lower", POINTER_IN)
     plane = Variable("plane", POINTER_OUT)
     block = Block([upper, lower, plane])

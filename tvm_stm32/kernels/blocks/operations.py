@@ -1,6 +1,7 @@
 """What an operation of a block is: an instruction (GNU syntax, unified) and a C statement.
 
-Names in braces are the operands: ``d`` to ``g`` written, ``a``, ``b``, ``c`` read, ``i`` a constant. Integers are int32_t
+Names in braces are the operands: ``d`` to ``g`` written (``w`` all of them), ``a``, ``b``, ``c`` read (``r`` all of
+them), ``i`` a constant. Integers are int32_t
 in C and wrap; pointers count bytes. A word is four bytes at any address. Arm v7-M and v8-M Architecture Reference
 Manuals; ``ai_*`` functions of C are in ``ai_blocks.h``.
 """
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Operation:
-    """``assembly`` may be several lines. ``in_place``: ``d`` is read as well. ``offset``: ``i`` is an address offset."""
+    """``assembly`` may be several lines. ``in_place``: ``d`` is read as well."""
 
     assembly: str
     c: str
@@ -40,6 +41,10 @@ OPERATIONS = {
     "load_u8": Operation("ldrb {d}, [{a}, #{i}]", "{d} = (uint8_t){a}[{i}];"),
     "load_s8": Operation("ldrsb {d}, [{a}, #{i}]", "{d} = {a}[{i}];"),
     "store": Operation("str {b}, [{a}, #{i}]", "ai_store({a} + {i}, {b});"),
+    "put_8": Operation(
+        "stmia {w[0]}!, {{{r[0]}, {r[1]}, {r[2]}, {r[3]}, {r[4]}, {r[5]}, {r[6]}, {r[7]}}}",
+        "\n".join(f"ai_store({{w[0]}} + {4 * lane}, {{r[{lane}]}});" for lane in range(8)) + "\n{w[0]} += 32;",
+    ),
     "store_8": Operation("strb {b}, [{a}, #{i}]", "{a}[{i}] = (int8_t){b};"),
     "store_16": Operation("strh {b}, [{a}, #{i}]", "ai_store_half({a} + {i}, {b});"),
     "advance": Operation("add {d}, {d}, #{i}", "{d} += {i};", in_place=True),

@@ -117,7 +117,7 @@ class Block:
     def emit(
         self,
         operation: str,
-        target: Variable | None | tuple[Variable, ...],
+        target: Variable | tuple[Variable, ...] | None,
         *reads: Variable,
         constant: int | Index | None = None,
     ) -> Variable:

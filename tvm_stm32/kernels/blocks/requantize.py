@@ -1,8 +1,8 @@
 """Requantization in a block: two to four instructions from an accumulator to a code, exact.
 
-An accumulator here holds twice the sum (inputs are doubled), so that TFLM's first rounding, floor((2 x m + 2^31) / 2^32),
-is one SMMLAR; its second, and the zero point, are a constant added in the same instruction:
-2^(e-1) + (zero point << e), less 1 for negative sums.
+An accumulator here holds twice the sum (inputs are doubled), so that TFLM's first rounding,
+floor((2 x m + 2^31) / 2^32), is one SMMLAR; its second, and the zero point, are a constant added in the same
+instruction: 2^(e-1) + (zero point << e), less 1 for negative sums.
 """
 
 from __future__ import annotations

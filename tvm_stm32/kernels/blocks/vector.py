@@ -98,11 +98,9 @@ def _group(
 
 
 def vector_records(rows: np.ndarray, stage: OutputStage, zero_point: int, packed: bool) -> np.ndarray:
-    """Weights and parameters for :func:`vector_block` as int32 words; ``rows`` [channels, depth] in the tile's order."""
+    """Weights and parameters for :func:`vector_block` as int32 words; ``rows`` [channels, depth] as the tile's."""
     words = weight_words(rows, packed)
-    biases = wrapped(
-        2 * (stage.params[:, 0].astype(np.int64) - (zero_point + 128) * rows.astype(np.int64).sum(axis=1))
-    )
+    biases = wrapped(2 * (stage.params[:, 0].astype(np.int64) - (zero_point + 128) * rows.astype(np.int64).sum(axis=1)))
     parts = []
     for start in range(0, len(rows), GROUP):
         channels = slice(start, min(start + GROUP, len(rows)))
