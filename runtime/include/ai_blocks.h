@@ -22,6 +22,7 @@
 
 /* A function that is nothing but its assembly, which keeps to the procedure call standard itself. */
 #define AI_NAKED static __attribute__((naked, noinline, unused))
+#define AI_UNUSED __attribute__((unused))
 
 /* A word at any address. */
 AI_INLINE int32_t ai_load(const int8_t *address)

@@ -36,6 +36,50 @@ AI_INLINE void ai_fill(int8_t *target, int8_t value, int32_t count)
     (void)memset(target, value, (size_t)count);
 }
 
+/* Copy or fill `count` bytes by whole vectors and a predicated last one; return where the next byte goes. */
+AI_INLINE int8_t *ai_copy_vectors(int8_t *target, const int8_t *source, int32_t count)
+{
+    int8_t *const end = target + count;
+
+    __asm__ volatile("wlstp.8 lr, %2, 2f\n"
+                     "1:\n\t"
+                     "vldrb.8 q0, [%1], #16\n\t"
+                     "vstrb.8 q0, [%0], #16\n\t"
+                     "letp lr, 1b\n"
+                     "2:"
+                     : "+r"(target), "+r"(source)
+                     : "r"(count)
+                     : "lr", "q0", "memory", "cc");
+    return end;
+}
+
+AI_INLINE int8_t *ai_fill_vectors(int8_t *target, int32_t code, int32_t count)
+{
+    int8_t *const end = target + count;
+
+    __asm__ volatile("vdup.8 q0, %1\n\t"
+                     "wlstp.8 lr, %2, 2f\n"
+                     "1:\n\t"
+                     "vstrb.8 q0, [%0], #16\n\t"
+                     "letp lr, 1b\n"
+                     "2:"
+                     : "+r"(target)
+                     : "r"(code), "r"(count)
+                     : "lr", "q0", "memory", "cc");
+    return end;
+}
+
+/* For generated blocks: words at any multiple of four bytes, and the first `count` codes of a vector. */
+AI_INLINE int32x4_t ai_vload_words(const int8_t *address)
+{
+    return vreinterpretq_s32_s8(vldrbq_s8(address));
+}
+
+AI_INLINE void ai_vstore_first(int8_t *target, int8x16_t codes, int32_t count)
+{
+    __asm__ volatile("vctp.8 %2\n\tvpst\n\tvstrbt.8 %q1, [%0]" : : "r"(target), "w"(codes), "r"(count) : "memory");
+}
+
 /* Keeps the compiler from loading ahead: eight vector registers are soon full, and spilling costs more than it hides.
  */
 #define AI_LOAD_BARRIER() __asm__ volatile("" ::: "memory")

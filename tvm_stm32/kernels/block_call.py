@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..library import Call, Kernel
@@ -14,6 +16,9 @@ from .stage import OutputStage, accumulator_bound
 HEADERS = ("ai_blocks.h",)
 # Steps of an inner loop that are written out.
 UNROLLED = {"time": 64, "balanced": 16, "ram": 16, "size": 4}
+EXTRA_HEADERS: dict[str, tuple[str, ...]] = {"dsp": (), "mve": ("ai_kernels_mve.h",)}
+# Helium: sixteen depths a step.
+UNROLLED_MVE = {"time": 16, "balanced": 4, "ram": 4, "size": 1}
 # Offsets of a load or store reach 4095 bytes: four pixels of an output must lie within them.
 _MAX_CHANNELS = 1365
 
@@ -24,8 +29,13 @@ def block_text(ctx: KernelContext, block: Block, name: str) -> str:
     return text.replace("void NAME(", f"void NAME_{name}(")
 
 
-def fits_block(stage: OutputStage, weight: np.ndarray, channels: int) -> bool:
-    """Whether blocks are exact for ``weight`` [all channels, ...]: doubled sums fit, channels come in pairs."""
+def fits_block(stage: OutputStage, weight: np.ndarray, channels: int, form: str = "dsp") -> bool:
+    """Whether blocks are exact for ``weight`` [all channels, ...], and ``channels`` of a group come in twos or fours.
+
+    The DSP form doubles sums, which must still fit 32 bits.
+    """
+    if form == "mve":
+        return bool(stage.fast and channels % 4 == 0)
     doubled = 2 * accumulator_bound(weight, stage.params[:, 0]) < (1 << 31)
     return bool(stage.fast and doubled.all() and channels % 2 == 0 and weight.shape[0] <= _MAX_CHANNELS)
 
@@ -35,6 +45,12 @@ def packs_lanes(weight: np.ndarray, bias: np.ndarray) -> bool:
     odd = weight[1::2].reshape(len(weight) // 2, -1).astype(np.int64)
     reach = 255 * np.maximum(np.maximum(odd, 0).sum(axis=1), np.maximum(-odd, 0).sum(axis=1))
     return bool((odd > -128).all() and (2 * (reach + np.abs(bias[1::2].astype(np.int64))) < (1 << 23)).all())
+
+
+def part_of(stage: OutputStage, start: int, count: int) -> OutputStage:
+    """The stage of ``count`` channels from ``start``."""
+    part = slice(start, start + count)
+    return replace(stage, params=stage.params[part], shifts=stage.shifts[part])
 
 
 def add_block_call(

@@ -49,8 +49,8 @@ def _lower_convolution(
     group_in, group_out = weight.shape[3], weight.shape[0] // groups
     stage, weight = output_stage(call, weight, bias)
     form = _form(ctx, stage, groups, group_out)
-    if form == "dsp" and fits_block(stage, weight, group_out):
-        lower_convolution_block(ctx, call, node, data, output, weight, stage)
+    if form in ("dsp", "mve") and fits_block(stage, weight, group_out, form):
+        lower_convolution_block(ctx, call, node, data, output, weight, stage, form)
         return
     # A run of codes that lies contiguously in the input: a kernel row, unless dilation or groups break it up.
     contiguous = groups == 1 and geometry["dilation_w"] == 1

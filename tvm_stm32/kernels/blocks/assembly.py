@@ -18,6 +18,9 @@ from .program import (
 from .registers import allocate, parked
 
 _SAVED = ("r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11")
+# A vector register is two of the double registers that the procedure call standard names.
+_SAVED_VECTORS = ("q4", "q5", "q6", "q7")
+_HALVES = {register: f"d{2 * n}, d{2 * n + 1}" for n, register in enumerate(_SAVED_VECTORS, 4)}
 
 
 def assembly_text(block: Block) -> str:
@@ -39,14 +42,19 @@ class _Printer:
         # An even number of words keeps the stack aligned to 8 bytes.
         frame = 4 * len(self.slots) + (4 if (len(self.slots) + len(saved) + 1) % 2 else 0)
         self._line(f"push {{{', '.join([*saved, 'lr'])}}}")
+        vectors = [register for register in _SAVED_VECTORS if register in used]
+        if vectors:
+            self._line(f"vpush {{{', '.join(_HALVES[register] for register in vectors)}}}")
         if frame:
             self._line(f"sub sp, sp, #{frame}")
         self._items(self.block.body)
         if frame:
             self._line(f"add sp, sp, #{frame}")
+        if vectors:
+            self._line(f"vpop {{{', '.join(_HALVES[register] for register in vectors)}}}")
         self._line(f"pop {{{', '.join([*saved, 'pc'])}}}")
         names = [
-            f"{parameter.ctype}{'' if parameter.ctype.endswith('*') else ' '}{parameter.name}"
+            f"{parameter.ctype}{'' if parameter.ctype.endswith('*') else ' '}{parameter.name} AI_UNUSED"
             for parameter in self.block.parameters
         ]
         text = [f"AI_NAKED void NAME({', '.join(names)})", "{", "    __asm__ volatile("]

@@ -10,11 +10,13 @@ from .operations import OPERATIONS
 
 POINTER_IN = "const int8_t *"
 POINTER_OUT = "int8_t *"
+CODES, HALVES, WORDS = "int8x16_t", "int16x8_t", "int32x4_t"
+VECTORS = (CODES, HALVES, WORDS)
 
 
 @dataclass(eq=False, frozen=True)
 class Variable:
-    """An integer (int32_t) or a pointer; ``ctype`` is its type in C, ``register`` the one it must have, if any."""
+    """An integer (int32_t), a pointer or a vector; ``ctype`` is its type in C, ``register`` the one it must have."""
 
     name: str
     ctype: str = "int32_t"

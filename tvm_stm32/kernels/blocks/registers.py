@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .program import Block, Comment, Constant, Instruction, Item, Loop, Park, Repeat, Unpark, Variable
+from .program import VECTORS, Block, Comment, Constant, Instruction, Item, Loop, Park, Repeat, Unpark, Variable
 
+VECTOR = tuple(f"q{number}" for number in range(8))
 # All but the stack pointer and the program counter.
 GENERAL = (*(f"r{number}" for number in range(13)), "lr")
 
@@ -52,7 +53,8 @@ def allocate(block: Block) -> dict[Variable, str]:
         if variable in registers:
             continue
         taken = {registers[other] for other in conflicts[variable] if other in registers}
-        free = [register for register in GENERAL if register not in taken]
+        kind = VECTOR if variable.ctype in VECTORS else GENERAL
+        free = [register for register in kind if register not in taken]
         if not free:
             raise OutOfRegistersError(f"no register is left for {variable.name}")
         registers[variable] = free[0]
