@@ -7,9 +7,10 @@ from tvm import relax
 
 from ..graph import dialect
 from ..graph.ssa import constant, shape_of
-from .block_call import HEADERS, add_block_call, block_text, fits_block, packs_lanes
+from .block_call import EXTRA_HEADERS, HEADERS, UNROLLED_MVE, add_block_call, block_text, fits_block, packs_lanes
+from .blocks.matmul_mve import matmul_mve_block, matmul_mve_records
 from .blocks.requantize import Requantizer
-from .blocks.vector import vector_block, vector_records
+from .blocks.vector import GROUP, vector_block, vector_records
 from .context import KernelContext
 from .convolution_block import tile_rows
 from .linear import LinearKernel, add_linear_call, form_of
@@ -26,8 +27,8 @@ def lower_dense(ctx: KernelContext, call: relax.Call, node: str, data: str, outp
     batch = int(np.prod(shape_of(call))) // units
     stage, weight = output_stage(call, weight, bias)
     form = form_of(ctx, stage)
-    if form == "dsp" and fits_block(stage, weight, units):
-        _lower_block(ctx, call, node, data, output, weight, stage)
+    if form in ("dsp", "mve") and fits_block(stage, weight, units, form):
+        _lower_block(ctx, call, node, data, output, weight, stage, form)
         return
     packed = False
     if form == "dsp":
@@ -65,26 +66,43 @@ _UNROLLED = {"time": 16, "balanced": 8, "ram": 8, "size": 2}
 
 
 def _lower_block(
-    ctx: KernelContext, call: relax.Call, node: str, data: str, output: str, weight: np.ndarray, stage: OutputStage
+    ctx: KernelContext,
+    call: relax.Call,
+    node: str,
+    data: str,
+    output: str,
+    weight: np.ndarray,
+    stage: OutputStage,
+    form: str,
 ) -> None:
-    """Cores with the DSP extension: a generated block of six channels."""
+    """A generated block: six channels at a time with the DSP extension, eight with Helium."""
     zero_point = int(dialect.attributes(call)["input_zero_point"])
     units, depth = weight.shape
     batch = int(np.prod(shape_of(call))) // units
-    rows = tile_rows(weight, depth)
-    rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 4)))
-    steps = rows.shape[1] // 2
-    packed = packs_lanes(weight, stage.params[:, 0])
-    block = vector_block(steps, units, packed, Requantizer.of(stage), _UNROLLED[ctx.level])
+    requantizer = Requantizer.of(stage)
+    if form == "mve":
+        steps = -(-depth // 16)
+        block = matmul_mve_block(1, steps, units, units, requantizer, UNROLLED_MVE[ctx.level], wide=8)
+        records = matmul_mve_records(weight, stage, zero_point, 8)
+        workspace, fill, at_once = 16 * steps if depth % 16 else 0, 16 * steps - depth, 8
+    else:
+        rows = tile_rows(weight, depth)
+        rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 4)))
+        steps, packed = rows.shape[1] // 2, packs_lanes(weight, stage.params[:, 0])
+        block = vector_block(steps, units, packed, requantizer, _UNROLLED[ctx.level])
+        records = vector_records(rows, stage, zero_point, packed)
+        workspace, fill, at_once = 4 * steps, steps - -(-depth // 2), GROUP
     source = ctx.render(
         "dense_block.c.j2",
         block=block_text(ctx, block, "block"),
+        mve=form == "mve",
         batch=batch,
         units=units,
         depth=depth,
-        fill=steps - -(-depth // 2),
+        fill=fill,
+        at_once=at_once,
+        direct=workspace == 0,
     )
-    workspace = 4 * steps
-    kernel = ctx.kernel(f"dense_{depth}_{units}", source, workspace=workspace, headers=HEADERS)
-    words = vector_records(rows, stage, zero_point, packed)
-    add_block_call(ctx, kernel, "dense", node, data, output, words, macs=batch * weight.size, detail="dsp")
+    headers = (*HEADERS, *EXTRA_HEADERS[form])
+    kernel = ctx.kernel(f"dense_{depth}_{units}", source, workspace=workspace, headers=headers)
+    add_block_call(ctx, kernel, "dense", node, data, output, records, macs=batch * weight.size, detail=form)

@@ -6,7 +6,7 @@ import numpy as np
 from tvm import relax
 
 from .context import KernelContext
-from .depthwise_block import fits_pairs, lower_depthwise_block
+from .depthwise_block import fits_pairs, fits_ring, lower_depthwise_block, lower_depthwise_ring
 from .linear import LinearKernel, add_linear_call, form_of
 from .stage import dsp_stage, mve_depthwise_stage, output_stage
 from .window import detail_text, geometry_of
@@ -29,6 +29,9 @@ def lower_depthwise(
     form = "scalar"
     if multiplier == 1 and channels % 4 == 0:
         form = form_of(ctx, stage)
+    if multiplier == 1 and ctx.target.mve and fits_ring(stage, geometry):
+        lower_depthwise_ring(ctx, node, data, output, weight, stage, geometry)
+        return
     if form == "mve" and (channels % 8 or weight.min() == -128):
         form = "dsp"
     if form == "dsp" and fits_pairs(stage, weight, geometry):

@@ -6,8 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from .block_call import HEADERS, add_block_call, block_text, fits_block
+from .block_call import EXTRA_HEADERS, HEADERS, add_block_call, block_text, fits_block
 from .blocks.depthwise import depthwise_block, depthwise_records, pairs_block
+from .blocks.depthwise_mve import (
+    LANES,
+    TABLES_BYTES,
+    depthwise_mve_block,
+    depthwise_mve_records,
+    products_at_once,
+)
 from .blocks.requantize import Requantizer
 from .context import KernelContext
 from .stage import OutputStage
@@ -76,4 +83,78 @@ def lower_depthwise_block(
         words,
         macs=geometry["batch"] * out_h * out_w * weight.size,
         detail=detail_text(geometry, weight, 1, "dsp"),
+        in_place=_may_overwrite(geometry, rows, 2, 4),
+    )
+
+
+def _may_overwrite(geometry: dict[str, Any], rows: int, stride: int, reach: int) -> bool:
+    """Whether output may lie where the input does, a kernel that copies rows first.
+
+    Step t reads input rows below ``t * stride - pad_top + reach`` for the last time before it writes output rows up to
+    ``(t + 1) * rows``; what lies below the rows still to be read may be overwritten.
+    """
+    if geometry["batch"] > 1:
+        return False
+    steps = -(-geometry["out_h"] // rows)
+    return all(
+        min(geometry["out_h"], (t + 1) * rows) * geometry["out_w"]
+        <= max(0, min(geometry["height"], t * stride - geometry["pad_top"] + reach)) * geometry["width"]
+        for t in range(steps)
+    )
+
+
+def fits_ring(stage: OutputStage, geometry: dict[str, Any]) -> bool:
+    """Helium: any kernel and stride without dilation."""
+    return bool(stage.fast and (geometry["dilation_h"], geometry["dilation_w"]) == (1, 1))
+
+
+def lower_depthwise_ring(
+    ctx: KernelContext,
+    node: str,
+    data: str,
+    output: str,
+    weight: np.ndarray,
+    stage: OutputStage,
+    geometry: dict[str, Any],
+) -> None:
+    """A depthwise ``q.conv2d`` for which :func:`fits_ring` holds, on a ring of padded input rows."""
+    channels, kernel_h, kernel_w = weight.shape[:3]
+    padded = -(-channels // LANES) * LANES
+    stride_h, out_h, out_w = geometry["stride_h"], geometry["out_h"], geometry["out_w"]
+    columns = (out_w - 1) * geometry["stride_w"] + kernel_w
+    taps = weight[..., 0]
+    block = depthwise_mve_block(
+        channels,
+        (kernel_h, kernel_w),
+        columns,
+        out_w,
+        geometry["stride_w"],
+        Requantizer.of(stage),
+        products_at_once(taps),
+    )
+    row_bytes = columns * padded
+    source = ctx.render(
+        "depthwise_block_mve.c.j2",
+        **geometry,
+        block=block_text(ctx, block, "block"),
+        padded_channels=padded,
+        row_bytes=row_bytes,
+        inside=min(geometry["width"], columns - geometry["pad_left"]),
+        beyond=(out_h - 1) * stride_h - geometry["pad_top"] + kernel_h > geometry["height"],
+        tables_bytes=TABLES_BYTES,
+    )
+    stem = f"depthwise_{kernel_h}x{kernel_w}_{channels}"
+    headers = (*HEADERS, *EXTRA_HEADERS["mve"])
+    kernel = ctx.kernel(stem, source, workspace=kernel_h * row_bytes, headers=headers)
+    add_block_call(
+        ctx,
+        kernel,
+        "depthwise_conv2d",
+        node,
+        data,
+        output,
+        depthwise_mve_records(taps, stage, geometry["input_zero_point"]),
+        macs=geometry["batch"] * out_h * out_w * weight.size,
+        detail=detail_text(geometry, weight, 1, "mve"),
+        in_place=_may_overwrite(geometry, 1, stride_h, kernel_h),
     )

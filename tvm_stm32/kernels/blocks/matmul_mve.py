@@ -94,7 +94,7 @@ class _Matmul:
                 first = pixel * count + 4 * quad
                 block.emit("vlanes", totals, *self.sums[first : first + 4])
                 block.emit("vadd", totals, totals, bias)
-                self.stage.codes(totals, multiplier, shift)
+                self.stage.clamp(self.stage.codes(totals, multiplier, shift))
                 block.emit("vput_narrowed", (target,), target, totals)
 
     def _step(self, count: int, *, first: bool) -> None:

@@ -10,35 +10,45 @@ from .requantize import Requantizer
 
 
 class VectorRequantizer:
-    """Constants of an operator in registers: call it once in a block, before the loops."""
+    """Call it once in a block, before the loops: bounds of codes stay in registers, as lanes of type ``bounds``.
 
-    def __init__(self, block: Block, stage: Requantizer, zero_point: Variable) -> None:
-        self.block, self.stage, self.zero_point = block, stage, zero_point
-        self.low, self.high = block.variable("low", WORDS), block.variable("high", WORDS)
-        self.scratch = block.variable("sign", WORDS)
-        for vector, bound in ((self.low, stage.clamp_min), (self.high, stage.clamp_max)):
-            block.emit("vspread", vector, block.set(zero_point, bound))
+    ``scalar`` is a register for the output zero point, which :meth:`begin` fills.
+    """
+
+    def __init__(self, block: Block, stage: Requantizer, scalar: Variable, bounds: str = WORDS) -> None:
+        self.block, self.stage, self.scalar, self.bounds = block, stage, scalar, bounds
+        self.sign = block.variable("sign", WORDS)
+        # Narrowing to bytes saturates by itself.
+        self.limits: dict[str, Variable] = {}
+        for name, bound, idle in (("vmax", stage.clamp_min, -128), ("vmin", stage.clamp_max, 127)):
+            if bounds == WORDS or bound != idle:
+                self.limits[name] = block.variable(f"{name[1:]}imum", bounds)
+                operation = "vspread" if bounds == WORDS else "vspread_8"
+                block.emit(operation, self.limits[name], block.set(scalar, bound))
 
     def begin(self) -> None:
-        """Before :meth:`codes`, wherever the register of the zero point may have been used for something else."""
+        """Before :meth:`codes`, wherever ``scalar`` may have been used for something else."""
         if self.stage.zero_point:
-            self.block.set(self.zero_point, self.stage.zero_point)
+            self.block.set(self.scalar, self.stage.zero_point)
 
-    def codes(self, sums: Variable, multiplier: Variable, shift: Variable, *, clamp: bool = True) -> Variable:
-        """Turn ``sums`` (biases included) into codes, in place; ``shift`` is negative."""
+    def codes(self, sums: Variable, multiplier: Variable, shift: Variable) -> Variable:
+        """Turn four sums (biases included) into codes not yet clamped, in place; ``shift`` is negative."""
         block = self.block
         if self.stage.sign:
-            block.emit("vsign", self.scratch, sums)
+            block.emit("vsign", self.sign, sums)
         block.emit("vqrdmulh" if self.stage.rounded else "vqdmulh", sums, sums, multiplier)
         if self.stage.sign:
-            block.emit("vadd", sums, sums, self.scratch)
+            block.emit("vadd", sums, sums, self.sign)
         block.emit("vrshl", sums, sums, shift)
         if self.stage.zero_point:
-            block.emit("vadd_scalar", sums, sums, self.zero_point)
-        if clamp:
-            block.emit("vmax", sums, sums, self.low)
-            block.emit("vmin", sums, sums, self.high)
+            block.emit("vadd_scalar", sums, sums, self.scalar)
         return sums
+
+    def clamp(self, codes: Variable) -> Variable:
+        """Codes within their bounds, in place."""
+        for name, limit in self.limits.items():
+            self.block.emit(name if self.bounds == WORDS else f"{name}_8", codes, codes, limit)
+        return codes
 
 
 def folded_biases(rows: np.ndarray, stage: OutputStage, zero_point: int) -> np.ndarray:
