@@ -59,6 +59,13 @@ _COMPILE_OPTIONS = (
     click.option(
         "-O", "level", type=click.Choice(_LEVELS), default="time", show_default=True, help="What to optimise for."
     ),
+    click.option(
+        "--kernels",
+        type=click.Choice(("asm", "c")),
+        default="asm",
+        show_default=True,
+        help="Inner kernels as GNU assembly, or as C with the same bytes for other compilers.",
+    ),
     click.option("--params", type=_File, help="Weights of a Relay model (.params)."),
     click.option(
         "--input-shape", "input_shapes", multiple=True, help="NAME:1,49,10,1 fixes the shape of a dynamic input."

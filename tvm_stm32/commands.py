@@ -24,6 +24,7 @@ DEFAULT_CPU = "cortex-m4"
 RUNTIME_FILES = (
     "include/ai_runtime.h",
     "include/ai_runtime.hpp",
+    "include/ai_blocks.h",
     "include/ai_kernels.h",
     "include/ai_kernels_dsp.h",
     "include/ai_kernels_mve.h",
@@ -41,6 +42,7 @@ class Choice:
     board: str | None = None
     cpu: str | None = None
     level: str = "time"
+    kernels: str = "asm"
     params: Path | None = None
     name: str = ""
     input_layout: str = "file"
@@ -73,7 +75,7 @@ def _compile(choice: Choice) -> tuple[Library, Board | None]:
             raise Error("--input-shape is there twice for one input", hint="give each input one shape")
         options = CompileOptions(
             target, choice.level, _network_name(choice), choice.input_layout, shapes, choice.module, choice.storage,
-            choice.weights, choice.external_io, choice.alignment,
+            choice.weights, choice.external_io, choice.alignment, choice.kernels,
         )  # fmt: skip
         library = compile_model(choice.file, options, choice.params)
     if chosen is not None:

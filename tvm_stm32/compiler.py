@@ -25,7 +25,8 @@ class CompileOptions:
 
     ``module`` and ``storage`` (``planned`` or ``archive``) are about Model Library Format archives. ``weights``:
     see :class:`Library`; ``external_io`` names inputs and outputs (``all``: every one) that the application places;
-    ``alignment`` is that of the arena and everything in it, in bytes.
+    ``alignment`` is that of the arena and everything in it, in bytes. ``kernels`` says what inner kernels are written
+    in: ``asm`` (GNU assembly) or ``c``.
     """
 
     target: Target
@@ -38,10 +39,13 @@ class CompileOptions:
     weights: str = "array"
     external_io: tuple[str, ...] = ()
     alignment: int = 8
+    kernels: str = "asm"
 
     def settings(self) -> dict[str, str]:
         """Settings as shown in generated files."""
         settings = {"cpu": self.target.cpu, "level": self.level}
+        if self.kernels != "asm":
+            settings["kernels"] = self.kernels
         if self.input_layout != "file":
             settings["input-layout"] = self.input_layout
         for name, shape in sorted(self.input_shapes.items()):
@@ -116,7 +120,9 @@ def compile_loaded(model: Model, options: CompileOptions) -> Library:
             )
         if options.input_layout == "nhwc":
             model = layout.nhwc_inputs(model)
-        library = build_library(graph.prepare(model), model, options.target, name, options.level, options.settings())
+        library = build_library(
+            graph.prepare(model), model, options.target, name, options.level, options.settings(), options.kernels
+        )
         library.weights, library.arena_alignment = options.weights, options.alignment
         library.external = _external(library, options.external_io)
     memory.plan(library)

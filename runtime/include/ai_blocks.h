@@ -210,35 +210,37 @@ AI_INLINE int8_t *ai_fill_words(int8_t *target, int32_t code, int32_t count)
 }
 
 /*
- * A tile holds, for each pair of depths, one word a pixel whose halfwords are 2 * (code + 128). These write a pixel's
- * column; `tile` is where it begins, `row` the bytes from pair to pair. They return where the next pair goes.
+ * A tile holds, for each pair of depths, one word a pixel whose halfwords are `scale` (1 or 2) times the code plus 128.
+ * These write a pixel's column; `tile` is where it begins, `row` the bytes from pair to pair. They return where the
+ * next pair goes.
  */
-AI_INLINE int8_t *ai_spread(int8_t *tile, int32_t row, const int8_t *input, int32_t count)
+AI_INLINE int8_t *ai_spread(int8_t *tile, int32_t row, const int8_t *input, int32_t count, int32_t scale)
 {
     const int8_t *const end = input + (count - count % 4);
+    const uint32_t mask = 0x00FF00FFU * (uint32_t)scale;
 
     while (input != end) {
         const uint32_t word = (uint32_t)ai_load(input) ^ 0x80808080U;
-        ai_store(tile, (int32_t)((word << 1) & 0x01FE01FEU));
-        ai_store(tile + row, (int32_t)((word >> 7) & 0x01FE01FEU));
+        ai_store(tile, (int32_t)((word << (scale - 1)) & mask));
+        ai_store(tile + row, (int32_t)((word >> (9 - scale)) & mask));
         input += 4;
         tile += (ptrdiff_t)2 * row;
     }
     if (count % 4 != 0) {
-        ai_store(tile, ai_halves(2 * (input[0] + 128), (count % 4 > 1) ? 2 * (input[1] + 128) : 0));
+        ai_store(tile, ai_halves(scale * (input[0] + 128), (count % 4 > 1) ? scale * (input[1] + 128) : 0));
         tile += row;
     }
     if (count % 4 > 2) {
-        ai_store(tile, ai_halves(2 * (input[2] + 128), 0));
+        ai_store(tile, ai_halves(scale * (input[2] + 128), 0));
         tile += row;
     }
     return tile;
 }
 
 /* `count` pairs of depths of code `code`. */
-AI_INLINE int8_t *ai_spread_code(int8_t *tile, int32_t row, int32_t code, int32_t count)
+AI_INLINE int8_t *ai_spread_code(int8_t *tile, int32_t row, int32_t code, int32_t count, int32_t scale)
 {
-    const int32_t word = ai_halves(2 * (code + 128), 2 * (code + 128));
+    const int32_t word = ai_halves(scale * (code + 128), scale * (code + 128));
     int32_t k;
 
     for (k = 0; k < count; k++) {
@@ -246,6 +248,17 @@ AI_INLINE int8_t *ai_spread_code(int8_t *tile, int32_t row, int32_t code, int32_
         tile += row;
     }
     return tile;
+}
+
+/* Requantize the sums of a pixel where the fast form does not hold. */
+AI_INLINE void ai_finish_sums(const ai_output_stage *stage, const int8_t *sums, int32_t channels, int8_t *output)
+{
+    int32_t c;
+
+    for (c = 0; c < channels; c++) {
+        const int32_t sum = ai_load(sums + (ptrdiff_t)4 * c);
+        output[c] = ai_finish(stage, sum, stage->params[2 * c + 1], stage->shifts[c]);
+    }
 }
 
 #endif /* AI_BLOCKS_H */

@@ -9,7 +9,8 @@
 ``TvmModel(target, source, ...)`` makes ``target.c``, ``.h``, ``_data.c``, ``_data.h``, ``_report.json`` and
 ``_report.txt``; the network's C name is the target's file name. It returns the C files; ``headers``, ``include`` (their
 folder) and ``report`` of the result are the other nodes. Keywords: ``BOARD`` (name or board file) or ``CPU``, ``LEVEL``
-(time, balanced, ram, size), ``PARAMS`` (weights of a Relay model), ``WEIGHTS`` (array, incbin, external; the last two
+(time, balanced, ram, size), ``KERNELS`` (asm, or c for compilers other than GCC and Clang), ``PARAMS`` (weights of a
+Relay model), ``WEIGHTS`` (array, incbin, external; the last two
 make ``target_weights.bin`` too: ``weights`` of the result), ``EXTERNAL_IO`` (names of inputs and outputs the
 application places), ``ALIGNMENT`` (8, 16, 32) and ``C_API`` (ai; x-cube-ai, st-ai: ST's interface under the target's
 name before the network ``target_tvm.c``). Files in which an ONNX model keeps its weights are dependencies, found at
@@ -72,7 +73,7 @@ from tvm_stm32.target import Target
 
 SUFFIXES = (".c", ".h", "_data.c", "_data.h", "_report.json", "_report.txt")
 WEIGHTS_SUFFIX = "_weights.bin"
-KEYWORDS = ("BOARD", "CPU", "LEVEL", "PARAMS", "WEIGHTS", "EXTERNAL_IO", "ALIGNMENT", "C_API")
+KEYWORDS = ("BOARD", "CPU", "LEVEL", "KERNELS", "PARAMS", "WEIGHTS", "EXTERNAL_IO", "ALIGNMENT", "C_API")
 # Folders of the package that do not decide what is generated.
 _NOT_GENERATOR = {"project", "_data", "__pycache__"}
 # Packages whose version may.
@@ -244,7 +245,7 @@ def place(env, target: str | Node) -> tuple[Node, str]:
 
 @builder_method
 def tvm_model(
-    env, target, source, BOARD=None, CPU=None, LEVEL="time", PARAMS=None, WEIGHTS="array", EXTERNAL_IO=(), ALIGNMENT=8,
+    env, target, source, BOARD=None, CPU=None, LEVEL="time", KERNELS="asm", PARAMS=None, WEIGHTS="array", EXTERNAL_IO=(), ALIGNMENT=8,
     C_API="ai", **overrides,
 ) -> Network:  # fmt: skip
     """The ``TvmModel`` method."""
@@ -263,6 +264,7 @@ def tvm_model(
         raise Error(f"TvmModel: {len(sources)} model files for '{name}'", hint="one; weights of Relay go into PARAMS")
     dependencies = [identity(model=sources[0].name, **generator(env))]
     flags = ["-O", LEVEL]
+    flags += [] if KERNELS == "asm" else ["--kernels", KERNELS]
     if BOARD:
         board = BoardUse(env, BOARD)
         dependencies.append(board.node)

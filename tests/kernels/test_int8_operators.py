@@ -12,10 +12,10 @@ from support import CORE_BOARDS, build_and_run, random_bytes
 from tvm import IRModule, relax
 
 from tvm_stm32 import memory, numerics
-from tvm_stm32.boards import load_board
 from tvm_stm32.graph import dialect, operators
 from tvm_stm32.kernels.network import build_library
 from tvm_stm32.model import Model, Provenance, TensorInfo
+from tvm_stm32.target import Target
 
 ROUNDINGS = ("tflm", "upward", "tonearest", "even")
 
@@ -199,12 +199,17 @@ def network(made: list[Case]) -> tuple[Model, list[bytes]]:
     return model, [b"".join(array.tobytes() for case in made for array in case.inputs)]
 
 
-@pytest.mark.parametrize("board", ["host", *CORE_BOARDS.values()])
+# (core, where it runs, language of inner kernels); the DSP extension's blocks in C run on this computer too.
+FORMS = [("host", "host", "asm"), *((core, board, "asm") for core, board in CORE_BOARDS.items())]
+FORMS += [("cortex-m4", "mps2-an386", "c"), ("cortex-m55", "mps3-an547", "c"), ("cortex-m4", "host", "c")]
+
+
+@pytest.mark.parametrize("core, board, kernels", FORMS)
 @pytest.mark.parametrize("seed", [1, 2])
-def test_kernels_equal_the_reference(board, seed, tmp_path):
+def test_kernels_equal_the_reference(core, board, kernels, seed, tmp_path):
     made = cases(seed)
     model, samples = network(made)
-    library = build_library(model.module, model, load_board(board).target, "zoo", "time", {})
+    library = build_library(model.module, model, Target.for_cpu(core), "zoo", "time", {}, kernels)
     memory.plan(library)
     results, _ = build_and_run(library, board, samples, tmp_path)
     offset, wrong = 0, []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -10,17 +11,23 @@ from ..library import Call, Kernel
 from .blocks.assembly import assembly_text
 from .blocks.ctext import c_text
 from .blocks.program import Block
+from .blocks.requantize import Requantizer
 from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
 from .stage import OutputStage, accumulator_bound
 
-HEADERS = ("ai_blocks.h",)
 # Steps of an inner loop that are written out.
 UNROLLED = {"time": 64, "balanced": 16, "ram": 16, "size": 4}
-EXTRA_HEADERS: dict[str, tuple[str, ...]] = {"dsp": (), "mve": ("ai_kernels_mve.h",)}
 # Helium: sixteen depths a step.
 UNROLLED_MVE = {"time": 16, "balanced": 4, "ram": 4, "size": 1}
-# Offsets of a load or store reach 4095 bytes: four pixels of an output must lie within them.
-_MAX_CHANNELS = 1365
+
+
+def block_headers(ctx: KernelContext, form: str) -> tuple[str, ...]:
+    """Runtime headers of a kernel made of blocks; the one for a core's instructions also checks the compiler's core.
+
+    Blocks of the DSP extension in C are portable.
+    """
+    extra = {"mve": ("ai_kernels_mve.h",), "dsp": ("ai_kernels_dsp.h",) if ctx.assembly else ()}
+    return ("ai_blocks.h", *extra[form])
 
 
 def block_text(ctx: KernelContext, block: Block, name: str) -> str:
@@ -29,22 +36,30 @@ def block_text(ctx: KernelContext, block: Block, name: str) -> str:
     return text.replace("void NAME(", f"void NAME_{name}(")
 
 
-def fits_block(stage: OutputStage, weight: np.ndarray, channels: int, form: str = "dsp") -> bool:
-    """Whether blocks are exact for ``weight`` [all channels, ...], and ``channels`` of a group come in twos or fours.
+def requantizer_of(stage: OutputStage, weight: np.ndarray, form: str) -> Requantizer | None:
+    """How a block turns sums into codes; None when C has to, since a rule or a bound is not that of the fast form.
 
     The DSP form doubles sums, which must still fit 32 bits.
     """
-    if form == "mve":
-        return bool(stage.fast and channels % 4 == 0)
     doubled = 2 * accumulator_bound(weight, stage.params[:, 0]) < (1 << 31)
-    return bool(stage.fast and doubled.all() and channels % 2 == 0 and weight.shape[0] <= _MAX_CHANNELS)
+    return Requantizer.of(stage) if stage.fast and (form == "mve" or doubled.all()) else None
 
 
-def packs_lanes(weight: np.ndarray, bias: np.ndarray) -> bool:
-    """Whether two channels may share halfwords as 256 * w1 + w0: |w1| <= 127, twice an odd channel's sum < 2^23."""
-    odd = weight[1::2].reshape(len(weight) // 2, -1).astype(np.int64)
+def finish_values(stage: OutputStage, requantizer: Requantizer | None) -> dict[str, Any]:
+    """Template values for requantization in C: none when the block does it."""
+    return {"sums": requantizer is None, **stage.values}
+
+
+def packs_lanes(weight: np.ndarray, bias: np.ndarray, group_out: int = 0) -> bool:
+    """Whether two channels may share halfwords as 256 * w1 + w0: |w1| <= 127, twice an odd channel's sum < 2^23.
+
+    Pairs begin anew in each group of ``group_out`` channels.
+    """
+    channels = np.arange(len(weight))
+    partners = channels[(channels % (group_out or len(weight))) % 2 == 1]
+    odd = weight.reshape(len(weight), -1)[partners].astype(np.int64)
     reach = 255 * np.maximum(np.maximum(odd, 0).sum(axis=1), np.maximum(-odd, 0).sum(axis=1))
-    return bool((odd > -128).all() and (2 * (reach + np.abs(bias[1::2].astype(np.int64))) < (1 << 23)).all())
+    return bool((odd > -128).all() and (2 * (reach + np.abs(bias[partners].astype(np.int64))) < (1 << 23)).all())
 
 
 def part_of(stage: OutputStage, start: int, count: int) -> OutputStage:
@@ -65,10 +80,19 @@ def add_block_call(
     macs: int,
     detail: str,
     in_place: bool = False,
+    finish: OutputStage | None = None,
 ) -> None:
-    """Add a call of ``kernel`` with its weights and parameters ``records`` (int32 words)."""
-    name = ctx.constant(f"{operator}_{len(ctx.library.calls)}_weights", records)
-    arguments = [tensor_argument(data, "int8"), constant_argument(name, "int32"), tensor_argument(output, "int8")]
+    """Add a call of ``kernel`` with its weights and parameters ``records`` (int32 words).
+
+    ``finish`` are the tables of a kernel that requantizes in C.
+    """
+    stem = f"{operator}_{len(ctx.library.calls)}"
+    name = ctx.constant(f"{stem}_weights", records)
+    arguments = [tensor_argument(data, "int8"), constant_argument(name, "int32")]
+    if finish is not None:
+        arguments.append(constant_argument(ctx.constant(f"{stem}_params", finish.params), "int32"))
+        arguments.append(constant_argument(ctx.constant(f"{stem}_shifts", finish.shifts), "int8"))
+    arguments.append(tensor_argument(output, "int8"))
     if kernel.workspace:
         arguments.append(workspace_argument("int8_t"))
     ctx.add_call(

@@ -1,16 +1,28 @@
-"""Convolution on cores with the DSP extension: generated blocks of four pixels by two channels."""
+"""Convolution on cores with the DSP extension or Helium: generated blocks on a tile of input patches."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 from tvm import relax
 
 from ..graph import dialect
-from .block_call import EXTRA_HEADERS, HEADERS, UNROLLED, UNROLLED_MVE, add_block_call, block_text, packs_lanes, part_of
+from .block_call import (
+    UNROLLED,
+    UNROLLED_MVE,
+    add_block_call,
+    block_headers,
+    block_text,
+    finish_values,
+    packs_lanes,
+    part_of,
+    requantizer_of,
+)
 from .blocks.matmul import matmul_block, matmul_records
 from .blocks.matmul_mve import matmul_mve_block, matmul_mve_records
+from .blocks.program import Block
 from .blocks.requantize import Requantizer
 from .context import KernelContext
 from .stage import OutputStage
@@ -28,7 +40,7 @@ def lower_convolution_block(
     stage: OutputStage,
     form: str,
 ) -> None:
-    """``q.conv2d`` for which :func:`fits_block` holds (``form`` dsp or mve)."""
+    """Any ``q.conv2d`` (``form`` dsp or mve)."""
     geometry = geometry_of(call, weight)
     groups = int(dialect.attributes(call)["groups"])
     if form == "dsp" and ctx.level == "time" and fits_winograd(weight, stage, geometry, groups):
@@ -40,31 +52,36 @@ def lower_convolution_block(
     total = geometry["batch"] * geometry["out_h"] * geometry["out_w"]
     matrix = weight.reshape(weight.shape[0], -1)
     ones = (weight.shape[1], weight.shape[2], geometry["stride_h"], geometry["stride_w"], groups) == (1, 1, 1, 1, 1)
-    chosen = (_mve if form == "mve" else _dsp)(ctx, matrix, run, group_out, total, stage, geometry["input_zero_point"])
+    requantizer = requantizer_of(stage, weight, form)
+    product = _Product(ctx, group_out, total, stage, requantizer, geometry["input_zero_point"])
+    product.make_mve(matrix) if form == "mve" else product.make_dsp(matrix, run)
     # A pointwise convolution reads the input itself: a pixel is a row of the tile.
-    direct = form == "mve" and ones and not geometry["padded"] and group_in % 16 == 0
+    direct = form == "mve" and ones and not geometry["padded"] and group_in % 16 == 0 and requantizer is not None
     source = ctx.render(
         "conv2d_block.c.j2",
         **geometry,
-        block=chosen.block,
-        tail=chosen.tail,
+        **finish_values(stage, requantizer),
+        **product.texts,
         mve=form == "mve",
-        pixels=chosen.pixels,
+        pixels=product.pixels,
         groups=groups,
         group_in=group_in,
         group_out=group_out,
-        group_words=len(chosen.records) // groups,
+        group_words=len(product.records) // groups,
         run=run,
         run_steps=_steps(run),
-        row_length=chosen.row_length,
-        fill=chosen.row_length - matrix.shape[1] if form == "mve" else 0,
+        row_length=product.row_length,
+        tile_bytes=product.tile_bytes,
+        fill=product.row_length - matrix.shape[1] if form == "mve" else 0,
         contiguous=contiguous,
         direct=direct,
         total=total,
     )
     shape = f"{weight.shape[1]}x{weight.shape[2]}_{group_in}_{weight.shape[0]}"
-    workspace = 0 if direct else chosen.workspace
-    kernel = ctx.kernel(f"conv2d_{shape}", source, workspace=workspace, headers=(*HEADERS, *EXTRA_HEADERS[form]))
+    workspace = product.tile_bytes + (0 if requantizer else 4 * product.pixels * group_out)
+    kernel = ctx.kernel(
+        f"conv2d_{shape}", source, workspace=0 if direct else workspace, headers=block_headers(ctx, form)
+    )
     add_block_call(
         ctx,
         kernel,
@@ -72,72 +89,79 @@ def lower_convolution_block(
         node,
         data,
         output,
-        chosen.records,
+        product.records,
         macs=total * weight.size,
         detail=detail_text(geometry, weight, groups, form),
+        finish=None if requantizer else stage,
     )
 
 
-@dataclass(frozen=True)
-class _Chosen:
-    """Blocks for all pixels and for the last ones, their weights; bytes of a pixel's row (Helium) and of the tile."""
+@dataclass
+class _Product:
+    """The matrix product of a convolution: blocks for ``pixels`` at a time and for the last ones, their weights.
 
-    block: str
-    tail: str
-    records: np.ndarray
-    pixels: int
-    row_length: int
-    workspace: int
+    ``row_length`` are bytes of a pixel's row of the tile (Helium).
+    """
 
+    ctx: KernelContext
+    group_out: int
+    total: int
+    stage: OutputStage
+    requantizer: Requantizer | None
+    zero_point: int
+    texts: dict[str, str] = field(default_factory=dict)
+    records: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+    pixels: int = 4
+    row_length: int = 0
+    tile_bytes: int = 0
 
-def _dsp(
-    ctx: KernelContext,
-    matrix: np.ndarray,
-    run: int,
-    group_out: int,
-    total: int,
-    stage: OutputStage,
-    zero_point: int,
-) -> _Chosen:
-    rows = tile_rows(matrix, run)
-    steps = rows.shape[1] // 2
-    packed = packs_lanes(matrix, stage.params[:, 0])
-    texts = {}
-    for name, pixels in (("block", 4 if total >= 4 else 0), ("tail", total % 4)):
-        block = (
-            matmul_block(pixels, steps, group_out, len(matrix), packed, Requantizer.of(stage), UNROLLED[ctx.level])
-            if pixels
-            else None
-        )
-        texts[name] = block_text(ctx, block, name) if block else ""
-    return _Chosen(
-        **texts, records=matmul_records(rows, stage, zero_point, packed), pixels=4, row_length=0, workspace=16 * steps
-    )
-
-
-def _mve(
-    ctx: KernelContext,
-    matrix: np.ndarray,
-    _run: int,
-    group_out: int,
-    total: int,
-    stage: OutputStage,
-    zero_point: int,
-) -> _Chosen:
-    steps = -(-matrix.shape[1] // 16)
-    pixels = 2 if total >= 2 else 1
-    texts = {"block": "", "tail": ""}
-    for name, count in (("block", 2 if total >= 2 else 0), ("tail", total % 2)):
-        if count:
-            block = matmul_mve_block(
-                count, steps, group_out, len(matrix), Requantizer.of(stage), UNROLLED_MVE[ctx.level], wide=8 // pixels
+    def make_dsp(self, matrix: np.ndarray, run: int) -> None:
+        """Four pixels by two channels, on a tile of input words."""
+        rows = tile_rows(matrix, run)
+        steps = rows.shape[1] // 2
+        packed = packs_lanes(matrix, self.stage.params[:, 0], self.group_out)
+        stride = len(matrix) if self.requantizer else 4 * self.group_out
+        self._texts(
+            lambda pixels: matmul_block(
+                pixels, steps, self.group_out, stride, packed, self.requantizer, UNROLLED[self.ctx.level]
             )
-            texts[name] = block_text(ctx, block, name)
-    groups = [
-        matmul_mve_records(matrix[start : start + group_out], part_of(stage, start, group_out), zero_point, 8 // pixels)
-        for start in range(0, len(matrix), group_out)
-    ]
-    return _Chosen(**texts, records=np.concatenate(groups), pixels=2, row_length=16 * steps, workspace=32 * steps)
+        )
+        self.tile_bytes = 16 * steps
+        self.records = self._grouped(rows, matmul_records, packed)
+
+    def make_mve(self, matrix: np.ndarray) -> None:
+        """Two pixels by four channels, or the only pixel by eight."""
+        self.pixels = 2 if self.total >= 2 else 1
+        steps, wide = -(-matrix.shape[1] // 16), 8 // self.pixels
+        stride = len(matrix) if self.requantizer else 4 * self.group_out
+        self._texts(
+            lambda pixels: matmul_mve_block(
+                pixels, steps, self.group_out, stride, self.requantizer, UNROLLED_MVE[self.ctx.level], wide=wide
+            )
+        )
+        self.row_length = 16 * steps
+        self.tile_bytes = self.pixels * self.row_length
+        self.records = self._grouped(matrix, matmul_mve_records, wide)
+
+    def _texts(self, make: Callable[[int], Block]) -> None:
+        whole = self.pixels if self.total >= self.pixels else 0
+        for name, pixels in (("block", whole), ("tail", self.total % self.pixels)):
+            self.texts[name] = block_text(self.ctx, make(pixels), name) if pixels else ""
+
+    def _grouped(self, rows: np.ndarray, make: Callable[..., np.ndarray], how: bool | int) -> np.ndarray:
+        finished = self.requantizer is not None
+        return np.concatenate(
+            [
+                make(
+                    rows[start : start + self.group_out],
+                    part_of(self.stage, start, self.group_out),
+                    self.zero_point,
+                    how,
+                    finished=finished,
+                )
+                for start in range(0, len(rows), self.group_out)
+            ]
+        )
 
 
 def _steps(run: int) -> int:

@@ -7,15 +7,21 @@ from tvm import relax
 
 from ..graph import dialect
 from ..graph.ssa import constant, shape_of
-from .block_call import EXTRA_HEADERS, HEADERS, UNROLLED_MVE, add_block_call, block_text, fits_block, packs_lanes
+from .block_call import (
+    UNROLLED_MVE,
+    add_block_call,
+    block_headers,
+    block_text,
+    finish_values,
+    packs_lanes,
+    requantizer_of,
+)
 from .blocks.matmul_mve import matmul_mve_block, matmul_mve_records
-from .blocks.requantize import Requantizer
 from .blocks.vector import GROUP, vector_block, vector_records
 from .context import KernelContext
 from .convolution_block import tile_rows
 from .linear import LinearKernel, add_linear_call, form_of
-from .packing import can_pack_lanes, dsp_order, pack_dsp, pack_mve
-from .stage import OutputStage, dsp_stage, mve_stage, output_stage
+from .stage import OutputStage, output_stage
 
 
 def lower_dense(ctx: KernelContext, call: relax.Call, node: str, data: str, output: str) -> None:
@@ -26,39 +32,14 @@ def lower_dense(ctx: KernelContext, call: relax.Call, node: str, data: str, outp
     units, depth = weight.shape
     batch = int(np.prod(shape_of(call))) // units
     stage, weight = output_stage(call, weight, bias)
-    form = form_of(ctx, stage)
-    if form in ("dsp", "mve") and fits_block(stage, weight, units, form):
+    form = form_of(ctx)
+    if form != "scalar":
         _lower_block(ctx, call, node, data, output, weight, stage, form)
         return
-    packed = False
-    if form == "dsp":
-        rows = weight[:, dsp_order(depth, True)]
-        row_length = depth + depth % 2
-        rows = np.pad(rows, ((0, 0), (0, row_length - depth)))
-        packed = can_pack_lanes(weight, stage.params[:, 0])
-        weights, workspace = pack_dsp(rows, packed), row_length * 2
-        stage = dsp_stage(stage)
-    elif form == "mve":
-        row_length = -(-depth // 16) * 16
-        weights = pack_mve(weight)
-        stage = mve_stage(stage, weight, attrs["input_zero_point"])
-        workspace = 0 if row_length == depth else row_length
-    else:
-        row_length, weights, workspace = depth, weight.reshape(-1), depth * 2
     source = ctx.render(
-        "dense.c.j2",
-        form=form,
-        batch=batch,
-        units=units,
-        depth=depth,
-        row_length=row_length,
-        packed=int(packed),
-        direct=workspace == 0,
-        input_zero_point=attrs["input_zero_point"],
-        **stage.values,
+        "dense.c.j2", batch=batch, units=units, depth=depth, input_zero_point=attrs["input_zero_point"], **stage.values
     )
-    tile_ctype = "int8_t" if form == "mve" else "int16_t"
-    chosen = LinearKernel(f"dense_{depth}_{units}", source, form, weights, stage, workspace, tile_ctype)
+    chosen = LinearKernel(f"dense_{depth}_{units}", source, weight.reshape(-1), stage, depth * 2)
     add_linear_call(ctx, "dense", node, data, output, chosen, batch * units * depth, form)
 
 
@@ -79,21 +60,24 @@ def _lower_block(
     zero_point = int(dialect.attributes(call)["input_zero_point"])
     units, depth = weight.shape
     batch = int(np.prod(shape_of(call))) // units
-    requantizer = Requantizer.of(stage)
+    requantizer = requantizer_of(stage, weight, form)
+    finished = requantizer is not None
     if form == "mve":
         steps = -(-depth // 16)
         block = matmul_mve_block(1, steps, units, units, requantizer, UNROLLED_MVE[ctx.level], wide=8)
-        records = matmul_mve_records(weight, stage, zero_point, 8)
-        workspace, fill, at_once = 16 * steps if depth % 16 else 0, 16 * steps - depth, 8
+        records = matmul_mve_records(weight, stage, zero_point, 8, finished=finished)
+        tile_bytes, fill, at_once = 16 * steps, 16 * steps - depth, 8
     else:
         rows = tile_rows(weight, depth)
         rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 4)))
         steps, packed = rows.shape[1] // 2, packs_lanes(weight, stage.params[:, 0])
         block = vector_block(steps, units, packed, requantizer, _UNROLLED[ctx.level])
-        records = vector_records(rows, stage, zero_point, packed)
-        workspace, fill, at_once = 4 * steps, steps - -(-depth // 2), GROUP
+        records = vector_records(rows, stage, zero_point, packed, finished=finished)
+        tile_bytes, fill, at_once = 4 * steps, steps - -(-depth // 2), GROUP
+    direct = form == "mve" and depth % 16 == 0 and finished
     source = ctx.render(
         "dense_block.c.j2",
+        **finish_values(stage, requantizer),
         block=block_text(ctx, block, "block"),
         mve=form == "mve",
         batch=batch,
@@ -101,8 +85,20 @@ def _lower_block(
         depth=depth,
         fill=fill,
         at_once=at_once,
-        direct=workspace == 0,
+        tile_bytes=tile_bytes,
+        direct=direct,
     )
-    headers = (*HEADERS, *EXTRA_HEADERS[form])
-    kernel = ctx.kernel(f"dense_{depth}_{units}", source, workspace=workspace, headers=headers)
-    add_block_call(ctx, kernel, "dense", node, data, output, records, macs=batch * weight.size, detail=form)
+    workspace = 0 if direct else tile_bytes + (0 if finished else 4 * units)
+    kernel = ctx.kernel(f"dense_{depth}_{units}", source, workspace=workspace, headers=block_headers(ctx, form))
+    add_block_call(
+        ctx,
+        kernel,
+        "dense",
+        node,
+        data,
+        output,
+        records,
+        macs=batch * weight.size,
+        detail=form,
+        finish=None if finished else stage,
+    )

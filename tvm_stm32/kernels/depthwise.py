@@ -7,8 +7,8 @@ from tvm import relax
 
 from .context import KernelContext
 from .depthwise_block import fits_pairs, fits_ring, lower_depthwise_block, lower_depthwise_ring
-from .linear import LinearKernel, add_linear_call, form_of
-from .stage import dsp_stage, mve_depthwise_stage, output_stage
+from .linear import LinearKernel, add_linear_call
+from .stage import OutputStage, dsp_stage
 from .window import detail_text, geometry_of
 
 
@@ -19,34 +19,25 @@ def lower_depthwise(
     data: str,
     output: str,
     weight: np.ndarray,
-    bias: np.ndarray,
+    stage: OutputStage,
 ) -> None:
-    """``q.conv2d`` whose groups have one input channel each; border pixels go through a gathered patch."""
+    """``q.conv2d`` whose groups have one input channel each."""
     geometry = geometry_of(call, weight)
-    stage, weight = output_stage(call, weight, bias)
     multiplier = weight.shape[0] // geometry["channels_in"]
     channels = weight.shape[0]
-    form = "scalar"
-    if multiplier == 1 and channels % 4 == 0:
-        form = form_of(ctx, stage)
     if multiplier == 1 and ctx.target.mve and fits_ring(stage, geometry):
         lower_depthwise_ring(ctx, node, data, output, weight, stage, geometry)
         return
-    if form == "mve" and (channels % 8 or weight.min() == -128):
-        form = "dsp"
+    form = "dsp" if multiplier == 1 and channels % 4 == 0 and ctx.target.dsp else "scalar"
     if form == "dsp" and fits_pairs(stage, weight, geometry):
         lower_depthwise_block(ctx, node, data, output, weight, stage, geometry)
         return
+    # Four channels of a pixel at a time; border pixels go through a gathered patch.
     weights = np.ascontiguousarray(weight[..., 0].transpose(1, 2, 0))  # taps by channels
-    workspace = 0
-    if form == "mve":
-        stage = mve_depthwise_stage(stage, weight, geometry["input_zero_point"])
-        workspace = 16 * weight.shape[1] * weight.shape[2] if geometry["padded"] else 0
-    elif form == "dsp":
-        stage = dsp_stage(stage)
-        workspace = weights.size if geometry["padded"] else 0
+    stage = dsp_stage(stage) if form == "dsp" else stage
+    workspace = weights.size if form == "dsp" and geometry["padded"] else 0
     source = ctx.render("depthwise.c.j2", **geometry, multiplier=multiplier, form=form, **stage.values)
     stem = f"depthwise_{weight.shape[1]}x{weight.shape[2]}_{channels}"
-    chosen = LinearKernel(stem, source, form, weights, stage, workspace, "int8_t")
+    chosen = LinearKernel(stem, source, weights, stage, workspace, "int8_t", form)
     macs = geometry["batch"] * geometry["out_h"] * geometry["out_w"] * weights.size
     add_linear_call(ctx, "depthwise_conv2d", node, data, output, chosen, macs, detail_text(geometry, weight, 1, form))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .block_call import EXTRA_HEADERS, HEADERS, add_block_call, block_text, fits_block
+from .block_call import add_block_call, block_headers, block_text, requantizer_of
 from .blocks.depthwise import depthwise_block, depthwise_records, pairs_block
 from .blocks.depthwise_mve import (
     LANES,
@@ -33,7 +33,7 @@ def fits_pairs(stage: OutputStage, weight: np.ndarray, geometry: dict[str, Any])
         and strides in ((1, 1), (2, 2))
         and weight.shape[0] % 4 == 0
         and _columns(geometry) <= _MAX_COLUMNS
-        and fits_block(stage, weight, weight.shape[0])
+        and requantizer_of(stage, weight, "dsp") is not None
     )
 
 
@@ -71,7 +71,7 @@ def lower_depthwise_block(
         iterations=-(-out_h // rows),
     )
     workspace = 2 * plane_bytes + channels
-    kernel = ctx.kernel(f"depthwise_3x3_{channels}", source, workspace=workspace, headers=HEADERS)
+    kernel = ctx.kernel(f"depthwise_3x3_{channels}", source, workspace=workspace, headers=block_headers(ctx, "dsp"))
     words = depthwise_records(weight[..., 0], stage, geometry["input_zero_point"])
     add_block_call(
         ctx,
@@ -144,7 +144,7 @@ def lower_depthwise_ring(
         tables_bytes=TABLES_BYTES,
     )
     stem = f"depthwise_{kernel_h}x{kernel_w}_{channels}"
-    headers = (*HEADERS, *EXTRA_HEADERS["mve"])
+    headers = block_headers(ctx, "mve")
     kernel = ctx.kernel(stem, source, workspace=kernel_h * row_bytes, headers=headers)
     add_block_call(
         ctx,

@@ -1,10 +1,7 @@
-"""What convolution, depthwise convolution and dense have in common.
+"""Linear kernels whose tables of bias, multiplier and shift are arrays of their own, and the form a target gets.
 
-Three forms share one structure (gather a tile of input patches, multiply it with the weights, requantize):
-
-* scalar: portable C, two pixels by two channels, int16 tile;
-* dsp: SMLAD, four pixels by two channels, int16 tile, weights of two channels in one word;
-* mve: VMLADAVA, two pixels by four channels, int8 tile, rows padded to 16 bytes.
+* scalar: portable C, two pixels by two channels on an int16 tile;
+* dsp, mve: generated blocks (:mod:`.block_call`); depthwise kernels of odd shapes are C with the DSP extension.
 """
 
 from __future__ import annotations
@@ -17,34 +14,30 @@ from ..library import Call
 from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
 from .stage import OutputStage
 
-HEADERS = {
-    "scalar": ("ai_kernels.h",),
-    "dsp": ("ai_kernels_dsp.h",),
-    "mve": ("ai_kernels_mve.h",),
-}
+HEADERS = {"scalar": ("ai_kernels.h",), "dsp": ("ai_kernels_dsp.h",)}
 
 
-def form_of(ctx: KernelContext, stage: OutputStage) -> str:
+def form_of(ctx: KernelContext) -> str:
     """scalar, dsp or mve for this target."""
-    if ctx.target.mve and stage.fast:
+    if ctx.target.mve:
         return "mve"
     return "dsp" if ctx.target.dsp else "scalar"
 
 
 @dataclass(frozen=True)
 class LinearKernel:
-    """A chosen kernel: its C source under the stem of its name, its packed weights and tables, its scratch memory.
+    """A chosen kernel: its C source under the stem of its name, its weights and tables, its scratch memory in bytes.
 
-    ``tile_ctype`` is the element type the kernel sees its workspace (bytes) as.
+    ``tile_ctype`` is the element type the kernel sees its scratch memory as.
     """
 
     stem: str
     source: str
-    form: str
     weights: np.ndarray
     stage: OutputStage
     workspace: int
-    tile_ctype: str
+    tile_ctype: str = "int16_t"
+    form: str = "scalar"
 
 
 def add_linear_call(

@@ -49,7 +49,13 @@ _RESHAPES = {"relax.reshape", "relax.squeeze", "relax.expand_dims", "relax.flatt
 
 
 def build_library(
-    module: IRModule, model: Model, target: Target, name: str, level: str, settings: dict[str, str]
+    module: IRModule,
+    model: Model,
+    target: Target,
+    name: str,
+    level: str,
+    settings: dict[str, str],
+    kernels: str = "asm",
 ) -> Library:
     """Choose a kernel for every operator of ``module["main"]``. Offsets are left to the memory stage.
 
@@ -66,7 +72,7 @@ def build_library(
         output_tensors=[],
         notes=list(model.notes),
     )
-    built = _Builder(lowered, KernelContext(library, target, level), model.states).build()
+    built = _Builder(lowered, KernelContext(library, target, level, kernels == "asm"), model.states).build()
     annotate(built, model.tensors)
     return built
 

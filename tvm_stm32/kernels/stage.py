@@ -109,37 +109,3 @@ def dsp_stage(stage: OutputStage) -> OutputStage:
     params = stage.params.copy()
     params[:, 1] = (params[:, 1].astype(np.int64) << 1).astype(np.uint32).view(np.int32)
     return replace(stage, params=params)
-
-
-def mve_stage(stage: OutputStage, weight: np.ndarray, zero_point: int) -> OutputStage:
-    """Tables of the Helium matrix product: zero point folded in, channels in fours (biases, then multipliers)."""
-    folded = _fold_input_zero_point(stage, weight, zero_point)
-    channels = len(folded.params)
-    params = np.pad(folded.params, ((0, -channels % 4), (0, 0)))
-    blocks = params.reshape(-1, 4, 2).transpose(0, 2, 1)
-    shifts = np.pad(-folded.shifts, (0, -channels % 4))
-    return replace(folded, params=np.ascontiguousarray(blocks).reshape(-1, 4), shifts=shifts)
-
-
-# Where the channels of a block stand after widening even and odd lanes (ai_depthwise_16ch_mve and _8ch_mve).
-_WIDENED_ORDER = {16: [0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15], 8: [0, 2, 4, 6, 1, 3, 5, 7]}
-
-
-def mve_depthwise_stage(stage: OutputStage, weight: np.ndarray, zero_point: int) -> OutputStage:
-    """Tables of the Helium depthwise kernels: blocks of 16 channels (a last one of 8) in the order of their lanes."""
-    folded = _fold_input_zero_point(stage, weight, zero_point)
-    params, shifts = [], []
-    for start in range(0, len(folded.params), 16):
-        block = folded.params[start : start + 16]
-        order = _WIDENED_ORDER[len(block)]
-        params.append(block[order].T.reshape(-1))
-        shifts.append(-folded.shifts[start : start + 16][order])
-    return replace(folded, params=np.concatenate(params).reshape(-1, 8), shifts=np.concatenate(shifts))
-
-
-def _fold_input_zero_point(stage: OutputStage, weight: np.ndarray, zero_point: int) -> OutputStage:
-    """Biases for kernels that multiply raw codes: sum w * (x - z) = sum w * x - z * sum w (exact modulo 2**32)."""
-    sums = weight.reshape(weight.shape[0], -1).astype(np.int64).sum(axis=1)
-    params = stage.params.astype(np.int64)
-    params[:, 0] -= zero_point * sums
-    return replace(stage, params=params.astype(np.int32))

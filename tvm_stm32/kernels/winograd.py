@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .block_call import HEADERS, UNROLLED, add_block_call, block_text
+from .block_call import UNROLLED, add_block_call, block_headers, block_text
 from .blocks.requantize import Requantizer
 from .blocks.winograd import (
     PATCH_H,
@@ -34,6 +34,8 @@ def fits_winograd(weight: np.ndarray, stage: OutputStage, geometry: dict[str, An
         and geometry["out_h"] >= 2
         and geometry["out_w"] >= 8
         and (geometry["out_w"] + 1) * geometry["channels"] < 4096
+        and geometry["channels"] % 2 == 0
+        and stage.fast
         and exact.all()
     )
 
@@ -62,7 +64,9 @@ def lower_winograd(
         patch_w=PATCH_W,
     )
     workspace = values_bytes(channels_in) + SUMS_BYTES + PATCH_H * PATCH_W * channels_in
-    kernel = ctx.kernel(f"winograd_{channels_in}_{channels}", source, workspace=workspace, headers=HEADERS)
+    kernel = ctx.kernel(
+        f"winograd_{channels_in}_{channels}", source, workspace=workspace, headers=block_headers(ctx, "dsp")
+    )
     words = winograd_records(weight, stage, geometry["input_zero_point"])
     add_block_call(
         ctx,

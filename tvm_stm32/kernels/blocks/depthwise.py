@@ -170,19 +170,10 @@ class _Depthwise:
                 total = block.unpark(self.sums[row * width + column], self.code)
                 stage.code(block, total, multiplier, offset, shift, scratch)
                 block.emit("store_8", None, target, total, constant=column * self.channels)
-            self._move(target, self.out_w * self.channels if row + 1 < self.rows else 0)
+            block.move(target, self.out_w * self.channels if row + 1 < self.rows else 0, self.step)
         back = width * self.channels - (self.rows - 1) * self.out_w * self.channels
-        self._move(target, back)
+        block.move(target, back, self.step)
         block.park(target)
-
-    def _move(self, target: Variable, distance: int) -> None:
-        if distance == 0:
-            return
-        if abs(distance) < 4096:
-            self.block.emit("advance" if distance > 0 else "retreat", target, constant=abs(distance))
-        else:
-            self.block.set(self.step, distance)
-            self.block.emit("advance_by", target, self.step)
 
 
 def depthwise_records(weight: np.ndarray, stage: OutputStage, zero_point: int) -> np.ndarray:

@@ -57,7 +57,7 @@ def depthwise_mve_block(
             maker.sixteen(record, channels % LANES)
         for pointer, distance in ((ring, stride * padded), (output, channels)):
             block.unpark(pointer)
-            maker.move(pointer, distance)
+            block.move(pointer, distance, maker.step)
             block.park(pointer)
     return block
 
@@ -81,14 +81,6 @@ class _Row:
         self.wide = block.variable("wide", WORDS)
         self.product = block.variable("product", HALVES)
 
-    def move(self, pointer: Variable, distance: int) -> None:
-        """``pointer += distance``."""
-        if 0 <= distance < 4096:
-            self.block.emit("advance", pointer, constant=distance)
-        else:
-            self.block.set(self.step, distance)
-            self.block.emit("advance_by", pointer, self.step)
-
     def sixteen(self, record: int, count: int) -> None:
         """Sixteen channels of one pixel, of which ``count`` are stored."""
         block, (kernel_h, kernel_w) = self.block, self.kernel
@@ -101,7 +93,7 @@ class _Row:
             for kx in range(kernel_w):
                 place = kx * self.pixel_bytes
                 if place - moved > 508:
-                    self.move(self.row, place - moved)
+                    block.move(self.row, place - moved, self.step)
                     moved = place
                 self._product(place - moved, first=waiting == 0)
                 waiting += 1
@@ -109,12 +101,12 @@ class _Row:
                     self._widen()
                     waiting = 0
             if ky + 1 < kernel_h:
-                self.move(self.row, self.row_bytes - moved)
+                block.move(self.row, self.row_bytes - moved, self.step)
         self._finish(count)
-        self.move(self.w, record - kernel_h * kernel_w * LANES)
-        self.move(self.tables, record)
+        block.move(self.w, record - kernel_h * kernel_w * LANES, self.step)
+        block.move(self.tables, record, self.step)
         block.emit("advance", self.x, constant=LANES)
-        self.move(self.target, count)
+        block.move(self.target, count, self.step)
 
     def _product(self, place: int, *, first: bool) -> None:
         """One tap; when it is added, its codes are loaded twice, as eight vector registers hold no more."""

@@ -6,7 +6,8 @@ the halfwords. For each pair of channels the weights are a record of words::
     bias 0, bias 1, steps * (weights of two depths and both channels), multiplier 0, multiplier 1, shifts
 
 A weight word has halfwords 256 * w1 + w0 (packed lanes), or bytes w0[a], w1[a], w0[b], w1[b]. ``shifts`` are two bytes,
-each one less than the channel's right shift.
+each one less than the channel's right shift. An odd last channel has a partner of zeros. Without a requantizer the
+block stores sums (of codes that are not doubled), and records end with the weights.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..stage import OutputStage
-from .program import POINTER_IN, POINTER_OUT, Block, Variable
+from .program import POINTER_IN, POINTER_OUT, Block, Index, Variable
 from .requantize import Requantizer
 
 ROW_BYTES = 16
@@ -23,19 +24,21 @@ _TAIL = 12
 
 
 def matmul_block(
-    pixels: int, steps: int, channels: int, stride: int, packed: bool, stage: Requantizer, unrolled: int
+    pixels: int, steps: int, channels: int, stride: int, packed: bool, stage: Requantizer | None, unrolled: int
 ) -> Block:
-    """``NAME(tile, weights, output)``: ``channels`` (even) codes of each of ``pixels`` pixels ``stride`` bytes apart.
+    """``NAME(tile, weights, output)``: ``channels`` codes of each of ``pixels`` pixels ``stride`` bytes apart.
 
     ``steps`` is half the depth; at most ``unrolled`` of them are written out (all of them when there are no more).
+    Without ``stage`` the output is int32 sums.
     """
     tile, weights = Variable("tile", POINTER_IN), Variable("weights", POINTER_IN)
     output = Variable("output", POINTER_OUT)
     block = Block([tile, weights, output])
-    sums = _Sums(block, pixels, packed)
     block.park(tile)
     block.park(output)
-    with block.loop("pairs", channels // 2, parked=True):
+
+    def channel_pair(count: int) -> None:
+        sums = _Sums(block, pixels, packed, count)
         block.unpark(tile)
         sums.first_step(tile, weights)
         block.emit("advance", weights, constant=_HEAD)
@@ -49,16 +52,23 @@ def matmul_block(
             sums.steps(tile, weights, 1, rest - passed, 1)
         behind = 4 * (steps - passed)
         _finish(block, sums, weights, output, behind, stride, stage)
-        block.emit("advance", weights, constant=behind + _TAIL)
+        block.emit("advance", weights, constant=behind + (_TAIL if stage is not None else 0))
+
+    if channels >= 2:
+        with block.loop("pairs", channels // 2, parked=True):
+            channel_pair(2)
+    if channels % 2:
+        channel_pair(1)
     return block
 
 
 class _Sums:
     """Accumulators of all pixels: ``even`` channel, and ``odd`` (with the even one in its low bits when packed)."""
 
-    def __init__(self, block: Block, pixels: int, packed: bool) -> None:
+    def __init__(self, block: Block, pixels: int, packed: bool, channels: int) -> None:
         self.block = block
         self.packed = packed
+        self.channels = channels
         self.pixels = pixels
         self.even = [block.variable(f"even_{pixel}") for pixel in range(pixels)]
         self.odd = [block.variable(f"odd_{pixel}") for pixel in range(pixels)]
@@ -71,9 +81,10 @@ class _Sums:
         block = self.block
         even, odd = self.even[-1], self.odd[-1]
         block.emit("load", even, weights, constant=0)
-        block.emit("load", odd, weights, constant=4)
-        if self.packed:
-            block.emit("add_shifted_8", odd, even, odd)
+        if self.channels == 2:
+            block.emit("load", odd, weights, constant=4)
+            if self.packed:
+                block.emit("add_shifted_8", odd, even, odd)
         self._step(tile, weights, _HEAD, 0, even, odd)
 
     def steps(self, tile: Variable, weights: Variable, first: int, count: int, chunks: int) -> None:
@@ -92,64 +103,87 @@ class _Sums:
         self,
         tile: Variable,
         weights: Variable,
-        weight_offset: object,
-        tile_offset: object,
+        weight_offset: int | Index,
+        tile_offset: int | Index,
         even: Variable | None,
         odd: Variable | None,
     ) -> None:
         block = self.block
-        block.emit("load", self.both, weights, constant=weight_offset)  # type: ignore[arg-type]
+        block.emit("load", self.both, weights, constant=weight_offset)
         for start in range(0, self.pixels, 2):
             pair = range(start, min(start + 2, self.pixels))
             for pixel, x in zip(pair, self.inputs, strict=False):
                 block.emit("load", x, tile, constant=_plus(tile_offset, 4 * pixel))
             if start == 0:
                 block.emit("sxtb16", self.low, self.both)
-                if not self.packed:
+                if not self.packed and self.channels == 2:
                     block.emit("sxtb16_odd", self.both, self.both)
-            for pixel, x in zip(pair, self.inputs, strict=False):
-                block.emit("smlad", self.odd[pixel], x, self.both, odd or self.odd[pixel])
+            if self.channels == 2:
+                for pixel, x in zip(pair, self.inputs, strict=False):
+                    block.emit("smlad", self.odd[pixel], x, self.both, odd or self.odd[pixel])
             for pixel, x in zip(pair, self.inputs, strict=False):
                 block.emit("smlad", self.even[pixel], x, self.low, even or self.even[pixel])
 
 
-def _plus(offset: object, more: int) -> object:
-    if isinstance(offset, int):
-        return offset + more
-    return type(offset)(offset.name, offset.start + more, offset.step)  # type: ignore[attr-defined,call-arg]
+def _plus(offset: int | Index, more: int) -> int | Index:
+    return offset + more if isinstance(offset, int) else Index(offset.name, offset.start + more, offset.step)
 
 
 def _finish(
-    block: Block, sums: _Sums, weights: Variable, output: Variable, behind: int, stride: int, stage: Requantizer
+    block: Block,
+    sums: _Sums,
+    weights: Variable,
+    output: Variable,
+    behind: int,
+    stride: int,
+    stage: Requantizer | None,
 ) -> None:
     multiplier, shift = block.variable("multiplier"), block.variable("shift")
     offset, scratch = block.variable("offset"), block.variable("scratch")
+    size = 4 if stage is None else 1
+    near = stride * (sums.pixels - 1) + size < 4096
     block.unpark(output)
     for channel, totals in ((1, sums.odd), (0, sums.even)):
-        block.emit("load", multiplier, weights, constant=behind + 4 * channel)
-        block.emit("load_u8", shift, weights, constant=behind + 8 + channel)
-        stage.offset(block, shift, offset)
+        if channel >= sums.channels:
+            continue
+        if stage is not None:
+            block.emit("load", multiplier, weights, constant=behind + 4 * channel)
+            block.emit("load_u8", shift, weights, constant=behind + 8 + channel)
+            stage.offset(block, shift, offset)
         for pixel, total in enumerate(totals):
             if channel == 1 and sums.packed:
                 block.emit("subtract", total, total, sums.even[pixel])
                 block.emit("shift_right", total, total, constant=8)
-            stage.code(block, total, multiplier, offset, shift, scratch)
-            block.emit("store_8", None, output, total, constant=pixel * stride + channel)
-    block.emit("advance", output, constant=2)
+            place = size * channel + (pixel * stride if near else 0)
+            if stage is None:
+                block.emit("store", None, output, total, constant=place)
+            else:
+                stage.code(block, total, multiplier, offset, shift, scratch)
+                block.emit("store_8", None, output, total, constant=place)
+            if not near:
+                block.move(output, stride if pixel + 1 < sums.pixels else -pixel * stride, scratch)
+    block.emit("advance", output, constant=size * sums.channels)
     block.park(output)
 
 
-def matmul_records(rows: np.ndarray, stage: OutputStage, zero_point: int, packed: bool) -> np.ndarray:
+def matmul_records(
+    rows: np.ndarray, stage: OutputStage, zero_point: int, packed: bool, *, finished: bool = True
+) -> np.ndarray:
     """Weights and parameters for :func:`matmul_block` as int32 words.
 
-    ``rows`` [channels, depth] int8 in the tile's order, both even. Biases are of the doubled sum and take up the zero
-    point: 2 (b + sum w (x - z)) = 2 (b - (z + 128) sum w) + sum w 2 (x + 128), modulo 2^32.
+    ``rows`` [channels, depth] int8 in the tile's order, the depth even. Biases are of the doubled sum and take up the
+    zero point: 2 (b + sum w (x - z)) = 2 (b - (z + 128) sum w) + sum w 2 (x + 128), modulo 2^32; of the plain sum when
+    the block does not requantize (``finished``).
     """
+    odd = len(rows) % 2
     wide = rows.astype(np.int64)
-    biases = wrapped(2 * (stage.params[:, 0].astype(np.int64) - (zero_point + 128) * wide.sum(axis=1)))
-    shifts = stage.shifts.astype(np.int64) - 1
-    columns = [biases.reshape(-1, 2), weight_words(rows, packed), stage.params[:, 1].reshape(-1, 2)]
-    columns.append((shifts[0::2] + (shifts[1::2] << 8)).astype(np.int32).reshape(-1, 1))
+    biases = stage.params[:, 0].astype(np.int64) - (zero_point + 128) * wide.sum(axis=1)
+    biases = np.pad(wrapped(2 * biases if finished else biases), (0, odd))
+    columns = [biases.reshape(-1, 2), weight_words(np.pad(rows, ((0, odd), (0, 0))), packed)]
+    if finished:
+        shifts = np.pad(stage.shifts.astype(np.int64) - 1, (0, odd))
+        columns.append(np.pad(stage.params[:, 1], (0, odd)).reshape(-1, 2))
+        columns.append((shifts[0::2] + (shifts[1::2] << 8)).astype(np.int32).reshape(-1, 1))
     return np.ascontiguousarray(np.concatenate(columns, axis=1).astype(np.int32)).reshape(-1)
 
 

@@ -2,7 +2,8 @@
 
 A pixel's row of the tile is its codes, padded to a multiple of 16. Channels come in blocks (``wide`` channels, a last
 one of four); the weights are a record for each block: for each 16 depths 16 codes of each channel, then for each four
-channels biases and multipliers (words) and negative shifts (bytes).
+channels biases and multipliers (words) and negative shifts (bytes). Channels that are missing from a last four are
+zeros and not stored. Without a requantizer the block stores sums, and records have biases only.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ _SUMS = ("r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr")
 
 
 def matmul_mve_block(
-    pixels: int, steps: int, channels: int, stride: int, stage: Requantizer, unrolled: int, *, wide: int
+    pixels: int, steps: int, channels: int, stride: int, stage: Requantizer | None, unrolled: int, *, wide: int
 ) -> Block:
-    """``NAME(tile, weights, output)``: ``channels`` (a multiple of 4) codes of pixels ``stride`` bytes apart.
+    """``NAME(tile, weights, output)``: ``channels`` codes (without ``stage``, sums) of pixels ``stride`` bytes apart.
 
     ``steps`` is depth / 16, rounded up; rows of the tile are 16 times as long. ``wide``, the channels of a block: 4, or
     8 for one pixel.
@@ -35,8 +36,7 @@ def matmul_mve_block(
     block.unpark(weights, maker.w)
     for pixel, target in enumerate(maker.targets):
         block.unpark(output, target)
-        if pixel:
-            maker.move(target, stride)
+        block.move(target, pixel * stride, maker.scalar)
     row = 16 * steps
     if channels >= wide:
         with block.loop("blocks", channels // wide, parked=True):
@@ -47,7 +47,7 @@ def matmul_mve_block(
 
 
 class _Matmul:
-    def __init__(self, block: Block, pixels: int, steps: int, stage: Requantizer, unrolled: int) -> None:
+    def __init__(self, block: Block, pixels: int, steps: int, stage: Requantizer | None, unrolled: int) -> None:
         self.block, self.steps, self.unrolled = block, steps, unrolled
         self.inputs = [block.variable("x", POINTER_IN, "r9"), block.variable("y", POINTER_IN, "r11")][:pixels]
         self.w = block.variable("w", POINTER_IN, "r5")
@@ -56,46 +56,53 @@ class _Matmul:
         self.sums = [block.variable(f"sum{number}", register=name) for number, name in enumerate(_SUMS)]
         self.codes = [block.variable(f"codes_{name}", CODES) for name in ("x", "y")][:pixels]
         self.row = block.variable("row", CODES)
-        self.stage = VectorRequantizer(block, stage, self.scalar)
+        self.stage = VectorRequantizer(block, stage, self.scalar) if stage is not None else None
         self.vectors = {name: block.variable(name, WORDS) for name in ("totals", "bias", "multiplier", "shift")}
-
-    def move(self, pointer: Variable, distance: int) -> None:
-        """``pointer += distance``."""
-        if distance < 4096:
-            self.block.emit("advance", pointer, constant=distance)
-        else:
-            step = self.block.variable("step")
-            self.block.set(step, distance)
-            self.block.emit("advance_by", pointer, step)
 
     def channels(self, tile: Variable, row_bytes: int, count: int) -> None:
         """``count`` channels (4 or 8) of all pixels."""
         block = self.block
         for pixel, pointer in enumerate(self.inputs):
             block.unpark(tile, pointer)
-            if pixel:
-                self.move(pointer, row_bytes)
-        self._step(count, first=True)
+            block.move(pointer, pixel * row_bytes, self.scalar)
+        padded = -(-count // 4) * 4
+        self._step(padded, first=True)
         rest = self.steps - 1
         chunks = -(-rest // self.unrolled)
         length = rest // chunks if chunks else 0
         for repeat, times in ((length, chunks), (rest - length * chunks, 1)):
             if repeat:
                 with block.loop("chunks", times, parked=True), block.repeat(repeat):
-                    self._step(count, first=False)
+                    self._step(padded, first=False)
         totals, bias = self.vectors["totals"], self.vectors["bias"]
         multiplier, shift = self.vectors["multiplier"], self.vectors["shift"]
-        self.stage.begin()
-        for quad in range(count // 4):
+        if self.stage is not None:
+            self.stage.begin()
+        for quad in range(padded // 4):
             block.emit("vtake_words", (bias, self.w), self.w)
-            block.emit("vtake_words", (multiplier, self.w), self.w)
-            block.emit("vtake_widened", (shift, self.w), self.w)
+            if self.stage is not None:
+                block.emit("vtake_words", (multiplier, self.w), self.w)
+                block.emit("vtake_widened", (shift, self.w), self.w)
             for pixel, target in enumerate(self.targets):
-                first = pixel * count + 4 * quad
+                first = pixel * padded + 4 * quad
                 block.emit("vlanes", totals, *self.sums[first : first + 4])
                 block.emit("vadd", totals, totals, bias)
-                self.stage.clamp(self.stage.codes(totals, multiplier, shift))
-                block.emit("vput_narrowed", (target,), target, totals)
+                if self.stage is not None:
+                    self.stage.clamp(self.stage.codes(totals, multiplier, shift))
+                self._store(target, totals, min(4, count - 4 * quad), self.sums[first])
+
+    def _store(self, target: Variable, totals: Variable, count: int, scratch: Variable) -> None:
+        block = self.block
+        if count == 4:
+            block.emit("vput_narrowed" if self.stage is not None else "vput_words", (target,), target, totals)
+            return
+        for lane in range(count):
+            block.emit("vget", scratch, totals, constant=lane)
+            if self.stage is not None:
+                block.emit("store_8", None, target, scratch, constant=lane)
+            else:
+                block.emit("store", None, target, scratch, constant=4 * lane)
+        block.emit("advance", target, constant=count * (1 if self.stage is not None else 4))
 
     def _step(self, count: int, *, first: bool) -> None:
         """Sixteen depths: loads and products alternate, so that their beats overlap."""
@@ -108,16 +115,22 @@ class _Matmul:
                 block.emit("vdot" if first else "vdot_add", self.sums[pixel * count + channel], codes, self.row)
 
 
-def matmul_mve_records(rows: np.ndarray, stage: OutputStage, zero_point: int, wide: int) -> np.ndarray:
-    """Weights and parameters for :func:`matmul_mve_block` as bytes; ``rows`` [channels (in fours), depth]."""
-    biases = folded_biases(rows, stage, zero_point)
-    padded = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 16))).astype(np.int8)
+def matmul_mve_records(
+    rows: np.ndarray, stage: OutputStage, zero_point: int, wide: int, *, finished: bool = True
+) -> np.ndarray:
+    """Weights and parameters for :func:`matmul_mve_block` as int32 words; ``rows`` [channels, depth]."""
+    extra = -len(rows) % 4
+    biases = np.pad(folded_biases(rows, stage, zero_point), (0, extra))
+    multipliers = np.pad(stage.params[:, 1].astype(np.int32), (0, extra))
+    shifts = np.pad((-stage.shifts.astype(np.int16)).astype(np.int8), (0, extra))
+    padded = np.pad(rows, ((0, extra), (0, -rows.shape[1] % 16))).astype(np.int8)
     parts = []
-    for start in range(0, len(rows), wide):
+    for start in range(0, len(padded), wide):
         channels = padded[start : start + wide]
         parts.append(channels.reshape(len(channels), -1, 16).transpose(1, 0, 2).tobytes())
-        for quad in range(start, start + len(channels), 4):
-            parts.append(biases[quad : quad + 4].tobytes())
-            parts.append(stage.params[quad : quad + 4, 1].astype(np.int32).tobytes())
-            parts.append((-stage.shifts[quad : quad + 4].astype(np.int16)).astype(np.int8).tobytes())
+        for first in range(start, start + len(channels), 4):
+            quad = slice(first, first + 4)
+            parts.append(biases[quad].tobytes())
+            if finished:
+                parts += [multipliers[quad].tobytes(), shifts[quad].tobytes()]
     return np.frombuffer(b"".join(parts), "<i4").astype(np.int32)

@@ -82,6 +82,8 @@ OPERATIONS = {
     "vtake_words": Operation("vldrw.32 {d}, [{a}], #16", "{d} = ai_vload_words({a});\n{a} += 16;"),
     "vtake_widened": Operation("vldrb.s32 {d}, [{a}], #4", "{d} = vldrbq_s32({a});\n{a} += 4;"),
     "vput_narrowed": Operation("vstrb.32 {b}, [{a}], #4", "vstrbq_s32({a}, {b});\n{a} += 4;"),
+    "vput_words": Operation("vstrw.32 {b}, [{a}], #16", "vstrbq_s8({a}, vreinterpretq_s8_s32({b}));\n{a} += 16;"),
+    "vget": Operation("vmov.32 {d}, {a}[{i}]", "{d} = vgetq_lane_s32({a}, {i});"),
     "vstore": Operation("vstrb.8 {b}, [{a}, #{i}]", "vstrbq_s8({a} + {i}, {b});"),
     "vstore_first": Operation("vctp.8 {c}\nvpst\nvstrbt.8 {b}, [{a}, #{i}]", "ai_vstore_first({a} + {i}, {b}, {c});"),
     "vspread": Operation("vdup.32 {d}, {a}", "{d} = vdupq_n_s32({a});"),

@@ -135,6 +135,15 @@ class Block:
         self._open[-1].append(Constant(variable, value))
         return variable
 
+    def move(self, pointer: Variable, distance: int, scratch: Variable) -> None:
+        """``pointer += distance``; a far one goes through ``scratch``."""
+        if 0 < distance < 4096:
+            self.emit("advance", pointer, constant=distance)
+        elif -4096 < distance < 0:
+            self.emit("retreat", pointer, constant=-distance)
+        elif distance:
+            self.emit("advance_by", pointer, self.set(scratch, distance))
+
     def comment(self, text: str) -> None:
         """A line of explanation before the next operation."""
         self._open[-1].append(Comment(text))

@@ -5,26 +5,26 @@ from __future__ import annotations
 import numpy as np
 
 from ..stage import OutputStage
-from .program import WORDS, Block, Variable
+from .program import CODES, WORDS, Block, Variable
 from .requantize import Requantizer
 
 
 class VectorRequantizer:
-    """Call it once in a block, before the loops: bounds of codes stay in registers, as lanes of type ``bounds``.
+    """Make it once in a block, before the loops.
 
-    ``scalar`` is a register for the output zero point, which :meth:`begin` fills.
+    With ``bounds`` of words the limits of codes stay in two vector registers; of bytes they are made when needed, as
+    narrowing saturates by itself and leaves little to do. ``scalar`` is a register for constants.
     """
 
     def __init__(self, block: Block, stage: Requantizer, scalar: Variable, bounds: str = WORDS) -> None:
         self.block, self.stage, self.scalar, self.bounds = block, stage, scalar, bounds
         self.sign = block.variable("sign", WORDS)
-        # Narrowing to bytes saturates by itself.
+        self.limit = block.variable("limit", CODES)
         self.limits: dict[str, Variable] = {}
-        for name, bound, idle in (("vmax", stage.clamp_min, -128), ("vmin", stage.clamp_max, 127)):
-            if bounds == WORDS or bound != idle:
-                self.limits[name] = block.variable(f"{name[1:]}imum", bounds)
-                operation = "vspread" if bounds == WORDS else "vspread_8"
-                block.emit(operation, self.limits[name], block.set(scalar, bound))
+        if bounds == WORDS:
+            for name, bound in (("vmax", stage.clamp_min), ("vmin", stage.clamp_max)):
+                self.limits[name] = block.variable(f"{name[1:]}imum", WORDS)
+                block.emit("vspread", self.limits[name], block.set(scalar, bound))
 
     def begin(self) -> None:
         """Before :meth:`codes`, wherever ``scalar`` may have been used for something else."""
@@ -46,8 +46,14 @@ class VectorRequantizer:
 
     def clamp(self, codes: Variable) -> Variable:
         """Codes within their bounds, in place."""
+        block = self.block
         for name, limit in self.limits.items():
-            self.block.emit(name if self.bounds == WORDS else f"{name}_8", codes, codes, limit)
+            block.emit(name, codes, codes, limit)
+        if self.bounds == CODES:
+            for name, bound, idle in (("vmax_8", self.stage.clamp_min, -128), ("vmin_8", self.stage.clamp_max, 127)):
+                if bound != idle:
+                    block.emit("vspread_8", self.limit, block.set(self.scalar, bound))
+                    block.emit(name, codes, codes, self.limit)
         return codes
 
 

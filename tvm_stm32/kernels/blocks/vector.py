@@ -1,9 +1,11 @@
 """Matrix times vector for cores with the DSP extension: one row of inputs by six channels, weights in packed lanes.
 
 The tile holds one word for each pair of depths (see :mod:`.matmul`). Channels come in groups of six, a last one of two
-or four; the weights are a record of words for each group::
+or four (an odd last channel has a partner of zeros); the weights are a record of words for each group::
 
     biases, steps * (a weight word of each pair of channels), multipliers, shifts (a byte each, filled up to words)
+
+Without a requantizer the block stores sums, and records end with the weights.
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ from .requantize import Requantizer
 GROUP = 6
 
 
-def vector_block(steps: int, channels: int, packed: bool, stage: Requantizer, unrolled: int) -> Block:
-    """``NAME(tile, weights, output)``: ``channels`` (even) codes; ``steps``, half the depth, is even.
+def vector_block(steps: int, channels: int, packed: bool, stage: Requantizer | None, unrolled: int) -> Block:
+    """``NAME(tile, weights, output)``: ``channels`` codes; ``steps``, half the depth, is even.
 
-    At most ``unrolled`` pairs of steps are written out.
+    At most ``unrolled`` pairs of steps are written out. Without ``stage`` the output is int32 sums.
     """
     tile, weights = Variable("tile", POINTER_IN), Variable("weights", POINTER_IN)
     output = Variable("output", POINTER_OUT)
@@ -44,10 +46,10 @@ def _group(
     channels: int,
     steps: int,
     packed: bool,
-    stage: Requantizer,
+    stage: Requantizer | None,
     unrolled: int,
 ) -> None:
-    pairs = channels // 2
+    pairs = (channels + 1) // 2
     even = [block.variable(f"even_{pair}") for pair in range(pairs)]
     odd = [block.variable(f"odd_{pair}") for pair in range(pairs)]
     # A multiple load fills registers in ascending order.
@@ -82,33 +84,41 @@ def _group(
     multiplier, shift = block.variable("multiplier"), block.variable("shift")
     offset, scratch = block.variable("offset"), block.variable("scratch")
     block.unpark(output)
+    size = 4 if stage is None else 1
+    padded = 2 * pairs
     for channel in range(channels):
         pair, total = channel // 2, (odd if channel % 2 else even)[channel // 2]
         if channel % 2 == 0 and packed:
             block.emit("subtract", odd[pair], odd[pair], even[pair])
             block.emit("shift_right", odd[pair], odd[pair], constant=8)
+        if stage is None:
+            block.emit("store", None, output, total, constant=4 * channel)
+            continue
         block.emit("load", multiplier, weights, constant=4 * channel)
-        block.emit("load_u8", shift, weights, constant=4 * channels + channel)
+        block.emit("load_u8", shift, weights, constant=4 * padded + channel)
         stage.offset(block, shift, offset)
         stage.code(block, total, multiplier, offset, shift, scratch)
         block.emit("store_8", None, output, total, constant=channel)
-    block.emit("advance", weights, constant=4 * channels + 4 * (-(-channels // 4)))
-    block.emit("advance", output, constant=channels)
+    if stage is not None:
+        block.emit("advance", weights, constant=4 * padded + 4 * (-(-padded // 4)))
+    block.emit("advance", output, constant=size * channels)
     block.park(output)
 
 
-def vector_records(rows: np.ndarray, stage: OutputStage, zero_point: int, packed: bool) -> np.ndarray:
-    """Weights and parameters for :func:`vector_block` as int32 words; ``rows`` [channels, depth] as the tile's."""
-    words = weight_words(rows, packed)
-    biases = wrapped(2 * (stage.params[:, 0].astype(np.int64) - (zero_point + 128) * rows.astype(np.int64).sum(axis=1)))
+def vector_records(
+    rows: np.ndarray, stage: OutputStage, zero_point: int, packed: bool, *, finished: bool = True
+) -> np.ndarray:
+    """Weights and parameters for :func:`vector_block` as int32 words; see :func:`.matmul.matmul_records`."""
+    odd = len(rows) % 2
+    biases = stage.params[:, 0].astype(np.int64) - (zero_point + 128) * rows.astype(np.int64).sum(axis=1)
+    biases = np.pad(wrapped(2 * biases if finished else biases), (0, odd))
+    words = weight_words(np.pad(rows, ((0, odd), (0, 0))), packed)
+    multipliers = np.pad(stage.params[:, 1], (0, odd))
+    shifts = np.pad((stage.shifts.astype(np.int64) - 1).astype(np.int8), (0, odd))
     parts = []
-    for start in range(0, len(rows), GROUP):
-        channels = slice(start, min(start + GROUP, len(rows)))
-        shifts = (stage.shifts[channels].astype(np.int64) - 1).astype(np.int8)
-        parts += [
-            biases[channels],
-            words[start // 2 : (channels.stop + 1) // 2].T.reshape(-1),
-            stage.params[channels, 1],
-            np.pad(shifts, (0, -len(shifts) % 4)).view("<i4"),
-        ]
+    for start in range(0, len(biases), GROUP):
+        channels = slice(start, min(start + GROUP, len(biases)))
+        parts += [biases[channels], words[start // 2 : channels.stop // 2].T.reshape(-1)]
+        if finished:
+            parts += [multipliers[channels], np.pad(shifts[channels], (0, (start - channels.stop) % 4)).view("<i4")]
     return np.concatenate(parts).astype(np.int32)
