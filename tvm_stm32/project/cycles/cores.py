@@ -1,0 +1,21 @@
+"""The cycle model of each core."""
+
+from __future__ import annotations
+
+from ...errors import FirmwareError
+from .cortex_m4 import CortexM3, CortexM4
+from .pipeline import Pipeline
+
+_CORES: dict[str, type[Pipeline]] = {"cortex-m3": CortexM3, "cortex-m4": CortexM4}
+
+
+def has_model(cpu: str) -> bool:
+    """Whether there is a cycle model of that core."""
+    return cpu in _CORES
+
+
+def pipeline_of(cpu: str) -> Pipeline:
+    """An empty pipeline of that core. Raises :class:`FirmwareError` when there is no model of it."""
+    if cpu not in _CORES:
+        raise FirmwareError(f"there is no cycle model of {cpu}", hint="one of: " + ", ".join(_CORES))
+    return _CORES[cpu]()
