@@ -85,6 +85,139 @@ def test_m3_multiplies_take_longer_and_only_the_first_load_updates() -> None:
     assert cost("cortex-m3", "ldr r0, [r8]; ldr r1, [r9], #4") == 4
 
 
+# Pointwise convolution with packed weights (shared/spec, 3a): a weight word, four input words, 8 products, 16 MACs.
+PAIR = (
+    "ldr r0, [r10, #4]; ldr r1, [sp]; ldr r2, [sp, #128]; ldr r3, [sp, #256]; ldr r4, [sp, #384];"
+    "smlad r5, r1, r0, r5; smlad r6, r2, r0, r6; smlad r7, r3, r0, r7; smlad r8, r4, r0, r8; sxtb16 r0, r0;"
+    "smlad r9, r1, r0, r9; smlad r11, r2, r0, r11; smlad r12, r3, r0, r12; smlad r14, r4, r0, r14"
+)
+
+
+def test_a_known_inner_loop_on_each_core() -> None:
+    # 14 instructions, and the one cycle the five loads take to start.
+    assert cost("cortex-m4", PAIR) == 15
+    # The loads are used late enough; the widened weights are waited for one cycle.
+    assert cost("cortex-m33", PAIR) == 15
+    # Loads two a cycle, a product each cycle from the third on, one to widen (first place) and one to wait for it; twice.
+    assert cost("cortex-m7", PAIR + "; " + PAIR, access=Access(1, 1, 1, 0, 0)) == 22
+
+
+@pytest.mark.parametrize(
+    ("text", "cycles"),
+    [
+        (LOADS, 4),
+        ("ldr r0, [r8]; add r1, r0, r2", 3),
+        ("ldr r0, [r8]; sub r3, r4, r5; add r1, r0, r2", 3),
+        ("ldr r0, [r8]; smlad r0, r1, r2, r0", 2),
+        ("ldr r0, [r8]; smlad r3, r1, r0, r3", 3),
+        ("ldr r0, [r8]; str r0, [r9]", 2),
+        ("smlad r0, r1, r2, r0; smlad r0, r3, r4, r0", 2),
+        ("smlad r0, r1, r2, r0; add r1, r0, r2", 3),
+        ("smull r0, r1, r2, r3; smull r4, r5, r0, r3", 3),
+        ("add r0, r1, r2, lsl #3; add r3, r0, r4", 2),
+        ("add r0, r1, r2, asr #31; add r3, r0, r4", 3),
+        ("pkhbt r0, r1, r2; add r3, r0, r4", 3),
+        ("sadd16 r0, r1, r2; sadd16 r3, r0, r4", 3),
+        ("ldrd r0, r1, [r8]", 2),
+        ("ldmia.w r8!, {r0, r1, r2, r3}", 4),
+        ("adds r0, r0, r1; nop", 1),
+        ("muls r0, r1, r0", 2),
+        ("vfma.f32 s0, s1, s2; vfma.f32 s3, s4, s5", 4),
+        ("vfma.f32 s0, s1, s2; add r0, r1, r2; add r3, r4, r5; vfma.f32 s3, s4, s5", 4),
+    ],
+)
+def test_m33_rules(text: str, cycles: int) -> None:
+    assert cost("cortex-m33", text) == cycles
+
+
+def test_m33_branches() -> None:
+    assert cost("cortex-m33", "subs r0, r0, #1; bne.n 1000", taken=True) == 3
+    assert cost("cortex-m33", "subs r0, r0, #1; bne.n 1000") == 1
+    assert cost("cortex-m33", "subs r0, r0, #1; lsls r1, r2, #1; bne.n 1000", taken=True) == 4
+    assert cost("cortex-m33", "bne.w 1000", taken=True) == 3
+
+
+OTHER_BANK = Access(1, 1, 1, 0, 0)
+SAME_BANK = Access(1, 1, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "cycles"),
+    [
+        ("add r0, r1, r2; eor r3, r4, r5", 1),
+        ("add r0, r1, r2; eor r3, r0, r5", 1),
+        ("eor r0, r1, r2; eor r3, r0, r5", 2),
+        ("smlad r0, r1, r2, r0; ldr r3, [r8]", 1),
+        ("ldr r3, [r8]; smlad r0, r1, r2, r0", 1),
+        ("smlad r0, r1, r2, r0; smlad r3, r4, r5, r3", 2),
+        ("smlad r0, r1, r2, r0; str r3, [r8]", 2),
+        ("sxtb16 r3, r4; smlad r0, r1, r2, r0", 1),
+        ("smlad r0, r1, r2, r0; sxtb16 r3, r4", 2),
+        ("sxtb16 r3, r4; sxtb16 r5, r6", 2),
+        ("sxtb16 r3, r4; add r0, r1, r2, lsl #2", 2),
+        ("add r0, r1, r2, lsl #2; add r3, r4, r5, lsl #2", 2),
+        ("smlad r0, r1, r2, r0; smlad r0, r3, r4, r0; smlad r0, r5, r6, r0", 3),
+        ("smlad r0, r1, r2, r0; eor r3, r0, r4", 3),
+        ("ldr r0, [r8]; eor r1, r0, r2", 2),
+        ("ldr r0, [r8]; smlad r3, r1, r0, r3", 3),
+        ("ldr r0, [r8]; smlad r0, r1, r2, r0", 2),
+        ("ldr r0, [r8]; add r1, r2, r0, lsl #2", 3),
+        ("ldrb r0, [r8]; eor r1, r0, r2", 3),
+        ("ldr r0, [r8]; str r1, [r9]", 1),
+        ("str r0, [r8]; str r1, [r9]", 2),
+        ("ldmia.w r8!, {r0, r1, r2, r3, r4}", 3),
+        ("sxtb16 r0, r1; ldr r2, [r3, r0]", 3),
+    ],
+)
+def test_m7_rules(text: str, cycles: int) -> None:
+    assert cost("cortex-m7", text) == cycles
+
+
+def test_m7_loads_pair_when_their_banks_differ() -> None:
+    assert cost("cortex-m7", LOADS, access=OTHER_BANK) == 2
+    assert cost("cortex-m7", LOADS, access=SAME_BANK) == 4
+    assert cost("cortex-m7", "ldr r0, [r8]", access=Access(1, 1, 0, 1, 0)) == 4
+
+
+def test_m7_byte_stores_fill_the_store_buffer() -> None:
+    assert cost("cortex-m7", "; ".join(["strb r0, [r8]"] * 40)) == pytest.approx(2 * 40, abs=10)
+    assert cost("cortex-m7", "; ".join(["str r0, [r8]"] * 40)) == 40
+
+
+VECTORS = "vldrb.u8 q{0}, [r0], #16; vmladava.s8 r2, q{0}, q7; vldrb.u8 q{1}, [r1], #16; vmladava.s8 r4, q{1}, q7"
+
+
+@pytest.mark.parametrize(
+    ("text", "cycles"),
+    [
+        # One a cycle when they alternate; else two, and what follows need not wait for the second beat of the last.
+        ("; ".join([VECTORS.format(0, 1)] * 4), 16),
+        ("; ".join(["vldrb.u8 q0, [r0], #16", "vldrb.u8 q1, [r1], #16"] * 4), 15),
+        ("; ".join(["vmladava.s8 r2, q0, q7", "vmladava.s8 r4, q1, q7"] * 4), 15),
+        ("vadd.i32 q0, q1, q2; vmul.i32 q3, q4, q5", 2),
+        ("vadd.i32 q0, q1, q2; vsub.i32 q3, q4, q5", 3),
+        ("vmul.i32 q0, q1, q2; vadd.i32 q3, q0, q5", 3),
+        ("vmul.i32 q0, q1, q2; vstrw.32 q0, [r0]", 2),
+        ("vadd.i32 q0, q1, q2; vstrw.32 q0, [r0]", 2),
+        ("vrshl.s32 q0, q1, q2; vmul.i32 q3, q0, q5", 3),
+        ("vqmovnb.s32 q0, q1; vstrw.32 q0, [r0]", 3),
+        ("vmlaldava.s16 r0, r1, q0, q1; add r2, r0, r3", 4),
+        ("vdup.32 q0, r0; add r1, r2, r3; add r4, r5, r6", 3),
+        ("vstrb.8 q0, [r0, q1]; add r1, r2, r3", 9),
+        ("ldr r0, [r8]; add r1, r0, r2", 3),
+        ("adds r0, r1, r2; movs r3, #4", 1),
+        ("add r0, r1, r2; add r3, r4, r5", 2),
+    ],
+)
+def test_m55_rules(text: str, cycles: int) -> None:
+    assert cost("cortex-m55", text) == cycles
+
+
+def test_m55_low_overhead_loops_cost_nothing_while_they_go_on() -> None:
+    assert cost("cortex-m55", "dls lr, r0; vldrw.u32 q0, [r0], #16; le lr, 1000", taken=True) == 2
+    assert cost("cortex-m55", "dls lr, r0; vldrw.u32 q0, [r0], #16; le lr, 1000") == 5
+
+
 KERNEL = """
 void kernel(int *p);
 __attribute__((naked, noinline)) void kernel(int *p)
@@ -117,6 +250,38 @@ def test_a_kernels_cycles_add_up(tmp_path: Path) -> None:
     # movs, nop, ten times (2 loads 3, smlad 1, subs 1, bne taken 2 or not 1), bx lr 3; called twice.
     assert costs["kernel"] == cycles.FunctionCost("kernel", 2 * 53, 2 * (2 + 9 * 7 + 6 + 3), 2)
     assert sum(cost.instructions for cost in costs.values()) == 2 * 53 + costs["main"].instructions + 1
+
+
+LOOPS = {
+    # Loads as a pair, a cycle until they are factors, multiply and SUBS, the branch.
+    "mps2-an500": (["ldr r1, [r0]", "ldr r2, [r0, #4]", "add r4, r5, r6", "smlad r3, r1, r2, r3"], 4),
+    # One each cycle, one to wait for the second load, two more for the branch.
+    "mps2-an505": (["ldr r1, [r0]", "ldr r2, [r0, #4]", "smlad r3, r1, r2, r3"], 8),
+    "mps3-an547": (["vldrw.u32 q0, [r0]", "vmladava.s32 r2, q0, q1"], 6),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_of_other_cores(name: str, tmp_path: Path) -> None:
+    body, each = LOOPS[name]
+    board = load_board(name)
+    image = build_program(
+        kernel([".balign 8", "movw r12, #1000", "1:", *body, "subs.w r12, r12, #1", "bne.w 1b"]), board, tmp_path
+    )
+    costs = {cost.symbol: cost for cost in cycles.profile(image, board)}
+    assert costs["kernel"].instructions == 2 * (2 + 1000 * (len(body) + 2))
+    assert costs["kernel"].cycles == pytest.approx(2000 * each, abs=60)
+
+
+def test_inlined_functions_stand_apart(tmp_path: Path) -> None:
+    text = (
+        "static int inner(volatile int *p) { int s = 0; for (int i = 0; i < 9; i++) { s += *p; } return s; }\n"
+        "static volatile int value;\n"
+        'int main(void) { bench_begin(); value += inner(&value); bench_end(); port_print("status=ok\\n"); return 0; }\n'
+    )
+    board = load_board("mps2-an386")
+    names = [cost.symbol for cost in cycles.profile(build_program(text, board, tmp_path), board)]
+    assert names[0] == "inner [in main]"
 
 
 def test_wait_states_charge_code_and_constants_of_the_flash(tmp_path: Path) -> None:

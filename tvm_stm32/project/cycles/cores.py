@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from ...errors import FirmwareError
 from .cortex_m4 import CortexM3, CortexM4
+from .cortex_m7 import CortexM7
+from .cortex_m33 import CortexM33
+from .cortex_m55 import CortexM55
 from .pipeline import Pipeline
 
-_CORES: dict[str, type[Pipeline]] = {"cortex-m3": CortexM3, "cortex-m4": CortexM4}
+_CORES: dict[str, type[Pipeline]] = {
+    "cortex-m3": CortexM3,
+    "cortex-m4": CortexM4,
+    "cortex-m7": CortexM7,
+    "cortex-m33": CortexM33,
+    "cortex-m55": CortexM55,
+}
 
 
 def has_model(cpu: str) -> bool:

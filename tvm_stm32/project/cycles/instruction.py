@@ -83,45 +83,46 @@ class Instruction:
         return {register for register, role in self.reads if role in roles}
 
 
-def _names(text: str) -> frozenset[str]:
+def names(text: str) -> frozenset[str]:
+    """Mnemonics written with blanks between them."""
     return frozenset(text.split())
 
 
 _CONDITIONS = "eq|ne|cs|cc|mi|pl|vs|vc|hi|ls|ge|lt|gt|le"
 _ALIASES = {"sb": "r9", "sl": "r10", "fp": "r11", "ip": "r12", "sp": "r13", "lr": "r14", "pc": "r15"}
-_PLAIN = _names(
+_PLAIN = names(
     "adc add adr and bic eor mov movt movw mvn neg orn orr rsb sbc sub cmn cmp teq tst addw subw csel cset csinc"
 )
-_SHIFTS = _names("asr lsl lsr ror rrx")
-_BITS = _names(
+_SHIFTS = names("asr lsl lsr ror rrx")
+_BITS = names(
     """bfc bfi clz rbit rev rev16 revsh sbfx ubfx ssat usat ssat16 usat16 sel pkhbt pkhtb sxtb sxth uxtb uxth sxtb16
     uxtb16 sxtab sxtah uxtab uxtah sxtab16 uxtab16 qadd qsub qdadd qdsub"""
 )
 _SIMD = r"[su]h?(add|sub)(8|16)|[su]h?(asx|sax)|u?q(add|sub)(8|16)|u?q(asx|sax)"
 _MULTIPLY = r"mul|mla|mls|smul[bt][bt]|smla[bt][bt]|smulw[bt]|smlaw[bt]|smml[as]r?|smmulr?|sm[lu][as]dx?|usada?8"
 _MULTIPLY_LONG = r"[su]mull|[su]mlal|umaal|smlal([bt][bt]|dx?)|smlsldx?"
-_BRANCHES = _names("b bl bx blx cbz cbnz tbb tbh")
-_LOOPS = _names("le letp wls wlstp dls dlstp lctp")
-_SYSTEM = _names("mrs msr dsb dmb isb svc bkpt udf")
-_TRANSFERS = _names(
+_BRANCHES = names("b bl bx blx cbz cbnz tbb tbh")
+_LOOPS = names("le letp wls wlstp dls dlstp lctp")
+_SYSTEM = names("mrs msr dsb dmb isb svc bkpt udf")
+_TRANSFERS = names(
     """ldr ldrb ldrh ldrsb ldrsh ldrex str strb strh strex ldrd strd ldm ldmia ldmdb ldmfd stm stmia stmdb push pop"""
 )
 _KNOWN = frozenset().union(
     _PLAIN, _SHIFTS, _BITS, _BRANCHES, _LOOPS, _SYSTEM, _TRANSFERS, ("it", "nop", "sdiv", "udiv")
 )
-_NO_RESULT = _names("cmp cmn tst teq vcmp vcmpe")
+_NO_RESULT = names("cmp cmn tst teq vcmp vcmpe")
 # With two operands the first is also a source.
-_TWO_OPERANDS = _names("add sub adc sbc and orr eor bic orn mul lsl lsr asr ror addw subw")
+_TWO_OPERANDS = names("add sub adc sbc and orr eor bic orn mul lsl lsr asr ror addw subw")
 # Its first operand is also a source.
-_UPDATING = _names("movt bfi bfc vfma vfms vfnma vfnms vmla vmls vfmas vmlas vsli vsri vmovnt vmovnb")
+_UPDATING = names("movt bfi bfc vfma vfms vfnma vfnms vmla vmls vfmas vmlas vsli vsri vmovnt vmovnb")
 _FLOAT_KINDS: dict[str, Kind] = {
     "vmul": "fmul",
     "vnmul": "fmul",
     "vdiv": "fdiv",
     "vsqrt": "fdiv",
-    **dict.fromkeys(_names("vfma vfms vfnma vfnms vmla vmls vnmla vnmls"), "fma"),
+    **dict.fromkeys(names("vfma vfms vfnma vfnms vmla vmls vnmla vnmls"), "fma"),
     **dict.fromkeys(
-        _names("vadd vsub vabs vneg vcmp vcmpe vcvt vcvtr vmrs vmsr vrintz vrintr vmaxnm vminnm vsel"), "fadd"
+        names("vadd vsub vabs vneg vcmp vcmpe vcvt vcvtr vmrs vmsr vrintz vrintr vmaxnm vminnm vsel"), "fadd"
     ),
 }
 # MVE instructions of the multiply and floating-point pipe; the others are of the integer pipe (LLVM ARMScheduleM55.td).

@@ -6,7 +6,6 @@ and weighed with how often it was taken. A branch belongs to the function it is 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,17 +15,21 @@ from typing import NamedTuple
 from ...boards import Board
 from ...errors import FirmwareError
 from ..emulator import DEFAULT_TIMEOUT_S, run_image
-from ..image import Image
 from ..inference import run_samples
 from ..trace import OUTSIDE, Block, Cache, Trace
 from .cores import pipeline_of
 from .disassembly import disassemble
 from .instruction import Instruction
 from .pipeline import NO_ACCESS, Pipeline
+from .symbols import Symbols
 
 
 class FunctionCost(NamedTuple):
-    """What a function's own instructions cost in one inference, without those of the functions it calls."""
+    """What a function's own instructions cost in one inference, without those of the functions it calls.
+
+    A function the compiler inlined by its own choice stands apart, as ``name [in caller]``; its calls are 0 where the
+    debug information does not know its first instruction.
+    """
 
     symbol: str
     instructions: int
@@ -83,7 +86,7 @@ def model_cycles(image: Path, board: Board, trace: Trace, wait_states: int = 0) 
     code = disassemble(image, board.target)
     walk = _Walk(trace, code, pipeline_of(board.target.cpu), wait_states)
     walk.run()
-    return _by_function(Image(image), walk, trace)
+    return _by_function(Symbols(image), walk, trace)
 
 
 @dataclass
@@ -96,7 +99,6 @@ class _Walk:
     wait_states: int
     cycles: dict[int, float] = field(default_factory=lambda: defaultdict(float))
     executed: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    entered: dict[int, int] = field(default_factory=lambda: defaultdict(int))
 
     def run(self) -> None:
         self.bodies = {number: self._body(block) for number, block in self.trace.blocks.items()}
@@ -147,8 +149,6 @@ class _Walk:
             self._charge(pipeline, instruction, count)
         for instruction in body:
             self.executed[instruction.address] += count
-        if body:
-            self.entered[body[0].address] += count
 
     def _issue(self, pipeline: Pipeline, instruction: Instruction, target: Instruction | None = None) -> None:
         pipeline.issue(instruction, self.trace.accesses.get(instruction.address, NO_ACCESS), target)
@@ -182,17 +182,13 @@ class _Walk:
         self.cycles[block.address] += block.jumps * self.wait_states + sequential
 
 
-def _by_function(image: Image, walk: _Walk, trace: Trace) -> CycleModel:
-    starts = image.functions()
-    addresses = [address for address, _ in starts]
+def _by_function(symbols: Symbols, walk: _Walk, trace: Trace) -> CycleModel:
     sums: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0])
     for address, count in walk.executed.items():
-        index = bisect_right(addresses, address) - 1
-        start, name = starts[index] if index >= 0 else (-1, "?")
-        cost = sums[name]
+        cost = sums[symbols.name(address)]
         cost[0] += count
         cost[1] += walk.cycles[address]
-        cost[2] += walk.entered[address] if address == start else 0
+        cost[2] += count if symbols.is_entry(address) else 0
     functions = [FunctionCost(name, int(i), round(c), int(calls)) for name, (i, c, calls) in sums.items()]
     functions.sort(key=lambda cost: (-cost.cycles, cost.symbol))
     return CycleModel(trace.instructions, sum(cost.cycles for cost in functions), functions)
