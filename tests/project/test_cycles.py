@@ -98,7 +98,7 @@ def test_a_known_inner_loop_on_each_core() -> None:
     assert cost("cortex-m4", PAIR) == 15
     # The loads are used late enough; the widened weights are waited for one cycle.
     assert cost("cortex-m33", PAIR) == 15
-    # Loads two a cycle, a product each cycle from the third on, one to widen (first place) and one to wait for it; twice.
+    # Loads two a cycle, a product a cycle from the third on, one cycle to widen (in first place); twice eleven.
     assert cost("cortex-m7", PAIR + "; " + PAIR, access=Access(1, 1, 1, 0, 0)) == 22
 
 
@@ -216,6 +216,12 @@ def test_m55_rules(text: str, cycles: int) -> None:
 def test_m55_low_overhead_loops_cost_nothing_while_they_go_on() -> None:
     assert cost("cortex-m55", "dls lr, r0; vldrw.u32 q0, [r0], #16; le lr, 1000", taken=True) == 2
     assert cost("cortex-m55", "dls lr, r0; vldrw.u32 q0, [r0], #16; le lr, 1000") == 5
+
+
+def test_m0plus_rules() -> None:
+    assert cost("cortex-m0plus", "ldr r0, [r1]; muls r0, r2, r0; adds r3, r3, r0; ldmia.w r1!, {r2, r3, r4}") == 8
+    assert cost("cortex-m0plus", "subs r0, r0, #1; bne.n 1000", taken=True) == 3
+    assert cost("cortex-m0plus", "subs r0, r0, #1; bne.n 1000") == 2
 
 
 KERNEL = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...errors import FirmwareError
+from .cortex_m0plus import CortexM0Plus
 from .cortex_m4 import CortexM3, CortexM4
 from .cortex_m7 import CortexM7
 from .cortex_m33 import CortexM33
@@ -10,6 +11,7 @@ from .cortex_m55 import CortexM55
 from .pipeline import Pipeline
 
 _CORES: dict[str, type[Pipeline]] = {
+    "cortex-m0plus": CortexM0Plus,
     "cortex-m3": CortexM3,
     "cortex-m4": CortexM4,
     "cortex-m7": CortexM7,
