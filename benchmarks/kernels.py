@@ -1,6 +1,6 @@
 """Instructions and modelled cycles of single operators on emulated Cortex-M cores, next to other engines and a floor.
 
-    python benchmarks/kernels.py [NAME ...] [--cpu cortex-m4 ...] [--wait-states N] [--json FILE]
+    python benchmarks/kernels.py [NAME ...] [--cpu cortex-m4 ...] [--wait-states N] [--listing] [--json FILE]
 
 Each operator is a network of its own: its TFLite file is compiled like any other and runs on the core's board under
 QEMU. A NAME is an operator of the list or the beginning of some. Figures are for each multiply-accumulate, or for each
@@ -29,7 +29,7 @@ from tflite import Padding
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "benchmarks")]
 
-from mlperf_tiny import BOARDS, run_and_model
+from mlperf_tiny import BOARDS, function_table, run_and_model
 from tflite_builder import options
 from tflite_cases import Battery, quantization
 
@@ -306,6 +306,7 @@ def measure(case: Case, cpu: str, folder: Path, wait_states: int) -> dict[str, A
         "floor": FLOORS.get(case.floor, {}).get(cpu),
         "equal": None if reference is None else results[-1] == reference,
         "functions": [cost._asdict() for cost in modelled.functions[:8]] if modelled else [],
+        "listing": modelled.listed(modelled.functions[0].symbol) if modelled else "",
     }
 
 
@@ -350,8 +351,13 @@ def _number(value: float | None) -> str:
 @click.argument("names", nargs=-1)
 @click.option("--cpu", "cpus", multiple=True, type=click.Choice(CORES), help="Cores (default: all).")
 @click.option("--wait-states", type=click.IntRange(0, 15), default=0, show_default=True, help="Of the modelled flash.")
+@click.option(
+    "--listing", is_flag=True, help="Also the functions, and the dearest one's instructions: times, cycles each."
+)
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Also write the figures here.")
-def main(names: tuple[str, ...], cpus: tuple[str, ...], wait_states: int, json_file: Path | None) -> None:
+def main(
+    names: tuple[str, ...], cpus: tuple[str, ...], wait_states: int, listing: bool, json_file: Path | None
+) -> None:
     """Measure and print."""
     cases = [case for case in CASES if not names or case.name.startswith(names)]
     if not cases:
@@ -369,6 +375,9 @@ def main(names: tuple[str, ...], cpus: tuple[str, ...], wait_states: int, json_f
             row["peer"] = peers["figures"].get(case.name, {}).get(cpu, {})
             figures.setdefault(case.name, {})[cpu] = row
             click.echo(line(case.name, cpu, row))
+            text = row.pop("listing")
+            if listing:
+                click.echo(f"{function_table(row['functions'], 8)}\n{text}")
     if json_file is not None:
         json_file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     if any(row["equal"] is False for rows in figures.values() for row in rows.values()):

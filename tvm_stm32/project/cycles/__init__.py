@@ -4,6 +4,6 @@ A model, not a measurement: QEMU knows no cycles, and no board was asked. What i
 """
 
 from .cores import has_model
-from .profile import CycleModel, FunctionCost, caches_of, model_cycles, profile
+from .profile import CycleModel, FunctionCost, InstructionCost, caches_of, model_cycles, profile
 
-__all__ = ["CycleModel", "FunctionCost", "caches_of", "has_model", "model_cycles", "profile"]
+__all__ = ["CycleModel", "FunctionCost", "InstructionCost", "caches_of", "has_model", "model_cycles", "profile"]

@@ -19,7 +19,7 @@ from ..inference import run_samples
 from ..trace import OUTSIDE, Block, Cache, Trace
 from .cores import pipeline_of
 from .disassembly import disassemble
-from .instruction import Instruction
+from .instruction import Instruction, decode
 from .pipeline import NO_ACCESS, Pipeline
 from .symbols import Symbols
 
@@ -37,13 +37,36 @@ class FunctionCost(NamedTuple):
     calls: int
 
 
+class InstructionCost(NamedTuple):
+    """An instruction of the image: how often it was executed, and what that took in all."""
+
+    address: int
+    executed: int
+    cycles: float
+    symbol: str
+    text: str
+
+
 @dataclass(frozen=True)
 class CycleModel:
-    """Instructions and modelled cycles of one inference, and of its functions, the dearest first."""
+    """Instructions and modelled cycles of one inference, and of its functions, the dearest first.
+
+    ``listing`` has its instructions in the order of their addresses.
+    """
 
     instructions: int
     cycles: int
     functions: list[FunctionCost]
+    listing: list[InstructionCost]
+
+    def listed(self, symbol: str) -> str:
+        """The instructions of a function: times executed, cycles each time, address, text."""
+        lines = [
+            f"{cost.executed:>10,} {cost.cycles / cost.executed:>6.2f}  {cost.address:08x}  {cost.text}"
+            for cost in self.listing
+            if cost.symbol == symbol
+        ]
+        return "\n".join(lines)
 
 
 def profile(
@@ -83,10 +106,11 @@ def caches_of(board: Board, wait_states: int) -> tuple[Cache, Cache] | None:
 
 def model_cycles(image: Path, board: Board, trace: Trace, wait_states: int = 0) -> CycleModel:
     """The cycles of ``trace``, recorded from ``image`` on ``board``. Raises :class:`FirmwareError`."""
-    code = disassemble(image, board.target)
+    texts = disassemble(image, board.target)
+    code = {address: decode(address, width, text) for address, (width, text) in texts.items()}
     walk = _Walk(trace, code, pipeline_of(board.target.cpu), wait_states)
     walk.run()
-    return _by_function(Symbols(image), walk, trace)
+    return _by_function(Symbols(image), walk, trace, {address: text for address, (_, text) in texts.items()})
 
 
 @dataclass
@@ -182,13 +206,17 @@ class _Walk:
         self.cycles[block.address] += block.jumps * self.wait_states + sequential
 
 
-def _by_function(symbols: Symbols, walk: _Walk, trace: Trace) -> CycleModel:
+def _by_function(symbols: Symbols, walk: _Walk, trace: Trace, texts: dict[int, str]) -> CycleModel:
+    listing = [
+        InstructionCost(address, count, walk.cycles[address], symbols.name(address), texts[address])
+        for address, count in sorted(walk.executed.items())
+    ]
     sums: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0])
-    for address, count in walk.executed.items():
-        cost = sums[symbols.name(address)]
-        cost[0] += count
-        cost[1] += walk.cycles[address]
-        cost[2] += count if symbols.is_entry(address) else 0
+    for cost in listing:
+        total = sums[cost.symbol]
+        total[0] += cost.executed
+        total[1] += cost.cycles
+        total[2] += cost.executed if symbols.is_entry(cost.address) else 0
     functions = [FunctionCost(name, int(i), round(c), int(calls)) for name, (i, c, calls) in sums.items()]
     functions.sort(key=lambda cost: (-cost.cycles, cost.symbol))
-    return CycleModel(trace.instructions, sum(cost.cycles for cost in functions), functions)
+    return CycleModel(trace.instructions, sum(cost.cycles for cost in functions), functions, listing)
