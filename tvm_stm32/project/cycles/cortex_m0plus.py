@@ -14,8 +14,8 @@ from .pipeline import NO_ACCESS, Pipeline
 class CortexM0Plus(Pipeline):
     """The M0+."""
 
-    # STM32G0: the instruction cache has 16 lines of 8 bytes (RM0444, 3.3.4); constants are not cached.
-    caches = (Cache(16, 16, 8), Cache(1, 1, 8))
+    # No cache to speak of: two buffered lines of code, one of constants.
+    caches = (Cache(2, 2, 8), Cache(1, 1, 8))
 
     def issue(self, instruction: Instruction, access: Access = NO_ACCESS, target: Instruction | None = None) -> None:
         del access

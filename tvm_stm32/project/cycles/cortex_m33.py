@@ -32,7 +32,8 @@ def is_float(instruction: Instruction) -> bool:
 class CortexM33(Scoreboard):
     """The M33."""
 
-    # The instruction cache of STM32U5: 8 KiB, 2 ways, lines of 16 bytes (RM0456, 8.4); it also holds constants.
+    # The instruction cache of STM32U5: 8 KiB, 2 ways, lines of 16 bytes; it holds constants too,
+    # which compete with the code for it (left out).
     caches = (Cache(512, 2, 16), Cache(512, 2, 16))
 
     def __init__(self) -> None:

@@ -35,7 +35,7 @@ _SECOND = ("add", "sub", "mov", "sxtb", "sxth", "uxtb", "uxth")
 class CortexM55(CortexM33):
     """The M55."""
 
-    # Optional; the configuration of Arm's Corstone-300 is meant (32 KiB each, 32-byte lines, 2 and 4 ways).
+    # Optional in the core; those of STM32N6 (32 KiB each, lines of 32 bytes).
     caches = (Cache(1024, 2, 32), Cache(1024, 4, 32))
 
     def __init__(self) -> None:

@@ -32,7 +32,7 @@ _DRAIN = 2
 class CortexM7(Scoreboard):
     """The M7; ``now`` is the cycle of the newest pair, ``pair`` what is in it."""
 
-    # STM32H743: 16 KiB each, lines of 32 bytes, 2 and 4 ways (DDI0489 table 1-2).
+    # STM32H743: 16 KiB each, lines of 32 bytes, 2 and 4 ways.
     caches = (Cache(512, 2, 32), Cache(512, 4, 32))
     mispredicted = 7
 

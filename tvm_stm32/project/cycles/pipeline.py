@@ -17,7 +17,7 @@ class Pipeline:
     """An empty pipeline in front of memory without wait states; ``cycle`` counts from its first instruction."""
 
     caches = (Cache(64, 64, 16), Cache(8, 8, 16))
-    """Instruction and data caches in front of the flash, for wait states: the accelerator of STM32F4 (RM0090, 3.5)."""
+    """Instruction and data caches in front of the flash, for wait states: the accelerator of STM32F4 (RM0090)."""
 
     mispredicted = 0
     """Cycles of a conditional branch that goes the rarer of its two ways, above its usual cost."""
