@@ -33,6 +33,37 @@ def cost(cpu: str, text: str, *, taken: bool = False, access: Access | None = No
     return pipeline.cycle
 
 
+@pytest.mark.parametrize(
+    ("text", "name", "kind", "reads", "writes"),
+    [
+        ("adds r0, #1", "add", "alu", "r0", "r0"),
+        ("addeq.w sl, r1, r2, asr #3", "add", "shifted", "r1 r2", "r10"),
+        ("bls.n 8000020 <f>", "b", "branch", "", ""),
+        ("lsls r0, r1", "lsl", "shift", "r0 r1", "r0"),
+        ("movt r3, #8192", "movt", "alu", "r3", "r3"),
+        ("smlal r0, r1, r2, r3", "smlal", "mull", "r0 r1 r2 r3", "r0 r1"),
+        ("strbne.w r0, [r1, r2]", "strb", "store", "r0 r1 r2", ""),
+        ("ldrd r0, r1, [r2], #8", "ldrd", "loads", "r2", "r0 r1"),
+        ("ldmia.w sp!, {r4-r6, pc}", "ldmia", "loads", "r13", "r15 r4 r5 r6"),
+        ("vmovle.f32 s1, s2", "vmov", "transfer", "s2", "s1"),
+        ("vmov r0, s2", "vmov", "transfer", "s2", "r0"),
+        ("vfma.f32 s0, s1, s2", "vfma", "fma", "s0 s1 s2", "s0"),
+        ("vldr d1, [r0]", "vldr", "loads", "r0", "s2 s3"),
+        ("vmullt.s8 q1, q0, q2", "vmullt", "vmul", "s0 s1 s10 s11 s2 s3 s8 s9", "s4 s5 s6 s7"),
+        ("vrshl.s32 q0, r5", "vrshl", "vint", "r5 s0 s1 s2 s3", "s0 s1 s2 s3"),
+        ("vmlava.s8 r0, q0, q1", "vmlava", "vmul", "r0 s0 s1 s2 s3 s4 s5 s6 s7", "r0"),
+        ("vmov q1[2], q1[0], r4, ip", "vmov", "vint", "r12 r4 s4 s5 s6 s7", "s4 s5 s6 s7"),
+        ("vstrb.8 q0, [r0, q1]", "vstrb", "vstore", "r0 s0 s1 s2 s3 s4 s5 s6 s7", ""),
+        ("le lr, 8000020 <f>", "le", "loop", "r14", "r14"),
+    ],
+)
+def test_instructions_are_told_apart(text: str, name: str, kind: str, reads: str, writes: str) -> None:
+    made = decode(0x100, 4, text)
+    assert (made.name, made.kind) == (name, kind)
+    assert " ".join(sorted({register for register, _ in made.reads})) == reads
+    assert " ".join(sorted(made.writes)) == writes
+
+
 LOADS = "ldr r0, [r8]; ldr r1, [r8, #4]; ldr r2, [r8, #8]; ldr r3, [r8, #12]"
 
 
@@ -85,7 +116,7 @@ def test_m3_multiplies_take_longer_and_only_the_first_load_updates() -> None:
     assert cost("cortex-m3", "ldr r0, [r8]; ldr r1, [r9], #4") == 4
 
 
-# Pointwise convolution with packed weights (shared/spec, 3a): a weight word, four input words, 8 products, 16 MACs.
+# Pointwise convolution with packed weights: a weight word, four input words, 8 products, 16 MACs.
 PAIR = (
     "ldr r0, [r10, #4]; ldr r1, [sp]; ldr r2, [sp, #128]; ldr r3, [sp, #256]; ldr r4, [sp, #384];"
     "smlad r5, r1, r0, r5; smlad r6, r2, r0, r6; smlad r7, r3, r0, r7; smlad r8, r4, r0, r8; sxtb16 r0, r0;"

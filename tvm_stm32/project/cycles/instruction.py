@@ -120,6 +120,7 @@ _FLOAT_KINDS: dict[str, Kind] = {
     "vnmul": "fmul",
     "vdiv": "fdiv",
     "vsqrt": "fdiv",
+    "vmov": "transfer",
     **dict.fromkeys(names("vfma vfms vfnma vfnms vmla vmls vnmla vnmls"), "fma"),
     **dict.fromkeys(
         names("vadd vsub vabs vneg vcmp vcmpe vcvt vcvtr vmrs vmsr vrintz vrintr vmaxnm vminnm vsel"), "fadd"
@@ -159,9 +160,9 @@ def _split_name(word: str) -> tuple[str, list[str]]:
     if re.match(r"it[te]*$", name):
         return "it", kinds
     conditional = re.match(rf"(.+?)({_CONDITIONS})$", name)
-    if conditional is not None and _known(conditional[1]):
-        return conditional[1], kinds
-    if name.startswith("v") and conditional is not None and conditional[1] in _FLOAT_KINDS:
+    # VMULLT.S8 and VMOVLT.S16 are instructions of MVE, VMULLT.F32 is a VMUL under a condition.
+    vector = name.startswith("v") and any(re.match(r"[suip]\d", kind) for kind in kinds)
+    if conditional is not None and _known(conditional[1]) and not vector:
         return conditional[1], kinds
     if name.endswith("s") and _known(name[:-1]):
         return name[:-1], kinds
@@ -334,7 +335,7 @@ def _vector_or_float(address: int, width: int, name: str, kinds: list[str], oper
         sources = [r for registers in named for r in registers if r not in results]
         reads: tuple[tuple[str, Role], ...] = tuple((register, "late") for register in sources)
         return Instruction(address, width, name, "transfer", reads, frozenset(results), words=count)
-    kind = _FLOAT_KINDS.get(name, "transfer" if name == "vmov" else "fadd")
+    kind = _FLOAT_KINDS.get(name, "fadd")
     sources = [register for registers in named[1:] for register in registers]
     results = named[0] if named else []
     accumulators = results if name in _UPDATING or kind == "fma" else []
@@ -388,7 +389,11 @@ def _vector(address: int, width: int, name: str, kinds: list[str], operands: lis
         count = 2 if "lda" in name or "lva" in name else 1
         results = [r for n in named[:count] for r in n]
         reads = [(r, "late") for n in named[count:] for r in n] + [(r, "accumulator") for r in results]
-    elif name in _UPDATING or re.match(r"v(q?r?d?ml[as]|fm[as]|q?movu?n|q?r?shru?n)", name):
+    elif (
+        name in _UPDATING
+        or (len(operands) == 2 and re.match(r"vq?r?shl$", name))
+        or re.match(r"v(q?r?d?ml[as]|fm[as]|q?movu?n|q?r?shru?n)", name)
+    ):
         reads += [(register, "accumulator") for register in results]
     elif name.startswith(("vcmp", "vpt", "vctp", "vpst", "vpnot")):
         reads = [(register, "late") for registers in named for register in registers]
