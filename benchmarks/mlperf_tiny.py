@@ -1,10 +1,12 @@
 """Instructions, RAM and flash of the MLPerf Tiny int8 models on emulated Cortex-M cores, next to TFLM + CMSIS-NN.
 
-    python benchmarks/mlperf_tiny.py [MODEL ...] [--cpu cortex-m4 ...] [-O LEVEL] [--json FILE]
+    python benchmarks/mlperf_tiny.py [MODEL ...] [--cpu cortex-m4 ...] [-O LEVEL] [--json FILE] [--profile]
 
-Instructions are executed instructions of one whole inference (``ai_run``), counted by a TCG plugin; they are not
-cycles. Bytes come from the linked ELF. Every run's output is also compared with the ``tflite-micro`` interpreter when
-that package is installed. Exit code 1 when an output differs.
+Instructions are executed instructions of one whole inference (``ai_run``), counted by a TCG plugin. ``cycles_model``
+is a model applied to that trace (``tvm_stm32.project.cycles``), not a measurement; ``--wait-states`` are those of its
+flash (0: a memory as fast as the core). Per MAC means per MAC of the model as published. ``--profile`` adds the
+functions of each model. Bytes come from the linked ELF. Every run's output is also compared with the ``tflite-micro``
+interpreter when that package is installed. Exit code 1 when an output differs.
 """
 
 from __future__ import annotations
@@ -21,10 +23,12 @@ import click
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tvm_stm32.boards import load_board
+from tvm_stm32.boards import Board, load_board
 from tvm_stm32.compiler import LEVELS, CompileOptions, compile_model
 from tvm_stm32.emit import emit
-from tvm_stm32.errors import Error
+from tvm_stm32.errors import Error, ToolchainError
+from tvm_stm32.project import cycles
+from tvm_stm32.project.emulator import RunResult
 from tvm_stm32.project.firmware import build_image
 from tvm_stm32.project.image import image_sizes
 from tvm_stm32.project.inference import run_samples
@@ -36,6 +40,8 @@ MODELS = {
     "ic": "pretrainedResnet_quant.tflite",
     "vww": "vww_96_int8.tflite",
 }
+# Nominal multiply-accumulates: those of the published model, whatever is left of them in the generated code.
+MACS = {"ad": 264_192, "kws": 2_656_768, "ic": 12_501_632, "vww": 7_489_664}
 BOARDS = {
     "cortex-m3": "mps2-an385",
     "cortex-m4": "mps2-an386",
@@ -49,7 +55,7 @@ DEFAULT_FOLDER = DATA / "models" / "mlperf_tiny"
 OPTIMIZE = {"time": "-O2", "balanced": "-O2", "ram": "-O2", "size": "-Os"}
 
 
-def measure(path: Path, cpu: str, level: str, folder: Path) -> dict[str, Any]:
+def measure(model: str, path: Path, cpu: str, level: str, folder: Path, wait_states: int = 0) -> dict[str, Any]:
     """One model on one core: the figures of the JSON, and whether the output equals the reference (None: absent)."""
     board = load_board(BOARDS[cpu])
     library = compile_model(path, CompileOptions(board.target, level))
@@ -67,12 +73,16 @@ def measure(path: Path, cpu: str, level: str, folder: Path) -> dict[str, Any]:
     )
     sample = b"".join(generated(info, 1) for info in library.inputs)
     # The second inference of two is the steady state; the counts of both are equal unless a model keeps state.
-    results, run = run_samples(image, board, [sample, sample], count="auto", cache_dir=folder, timeout_s=300)
+    results, run, modelled = run_and_model(image, board, [sample, sample], wait_states)
     sizes = image_sizes(image)
     reference = reference_output(path, sample)
+    macs = MACS[model]
     return {
         "instructions": run.instructions[-1],
-        "instructions_per_mac": round(run.instructions[-1] / library.macs, 3),
+        "instructions_per_mac": round(run.instructions[-1] / macs, 3),
+        "cycles_model": modelled.cycles if modelled else None,
+        "cycles_model_per_mac": round(modelled.cycles / macs, 3) if modelled else None,
+        "wait_states": wait_states,
         "count_method": run.count_method,
         "arena": library.arena_size,
         "ram": sizes["ram"],
@@ -80,7 +90,23 @@ def measure(path: Path, cpu: str, level: str, folder: Path) -> dict[str, Any]:
         "flash": sizes["flash"],
         "flash_split": sizes.get("flash_split", {}),
         "equal": None if reference is None else results[-1] == reference,
+        "functions": [cost._asdict() for cost in modelled.functions] if modelled else [],
     }
+
+
+def run_and_model(
+    image: Path, board: Board, samples: list[bytes], wait_states: int
+) -> tuple[list[bytes], RunResult, cycles.CycleModel | None]:
+    """Outputs, counts and modelled cycles; None for these where the trace plugin does not work."""
+    try:
+        caches = cycles.caches_of(board, wait_states)
+        results, run = run_samples(
+            image, board, samples, count="trace", cache_dir=image.parent, timeout_s=300, caches=caches
+        )
+        assert run.trace is not None
+        return results, run, cycles.model_cycles(image, board, run.trace, wait_states)
+    except ToolchainError:
+        return *run_samples(image, board, samples, count="auto", cache_dir=image.parent, timeout_s=300), None
 
 
 def reference_output(path: Path, sample: bytes) -> bytes | None:
@@ -104,16 +130,31 @@ def line(cpu: str, model: str, row: dict[str, Any]) -> str:
     ratio = f"{row['instructions'] / peer['instructions']:.3f}" if peer else "-"
     parts = " ".join(f"{split.get(key, 0):>8,}" for key in ("weights", "kernels", "runtime", "libc"))
     equal = {True: "yes", False: "NO", None: "?"}[row["equal"]]
+    modelled = f"{row['cycles_model']:>12,} {row['cycles_model_per_mac']:>7.3f}" if row["cycles_model"] else " " * 20
     return (
-        f"{cpu:<11} {model:<4} {row['instructions']:>12,} {row['instructions_per_mac']:>7.3f} {ratio:>7}"
+        f"{cpu:<11} {model:<4} {row['instructions']:>12,} {row['instructions_per_mac']:>7.3f} {ratio:>7} {modelled}"
         f" {row['arena']:>8,} {row['ram']:>8,} {row['stack']:>6,} {row['flash']:>9,} {parts} {equal:>5}"
     )
 
 
 HEADER = (
-    f"{'core':<11} {'':<4} {'instructions':>12} {'per MAC':>7} {'to TFLM':>7} {'arena':>8} {'RAM':>8} {'stack':>6}"
+    f"{'core':<11} {'':<4} {'instructions':>12} {'per MAC':>7} {'to TFLM':>7} {'cycles_model':>12} {'per MAC':>7}"
+    f" {'arena':>8} {'RAM':>8} {'stack':>6}"
     f" {'flash':>9} {'weights':>8} {'kernels':>8} {'runtime':>8} {'libc':>8} {'equal':>5}"
 )
+
+
+def function_table(functions: list[dict[str, Any]], shown: int = 15) -> str:
+    """The dearest functions of a row: modelled cycles, instructions, cycles of an instruction, calls."""
+    total = sum(cost["cycles"] for cost in functions)
+    lines = [f"    {'cycles_model':>12} {'':>6} {'instructions':>12} {'each':>5} {'calls':>7}  function"]
+    for cost in functions[:shown]:
+        each = cost["cycles"] / cost["instructions"]
+        lines.append(
+            f"    {cost['cycles']:>12,} {cost['cycles'] / total:>6.1%} {cost['instructions']:>12,} {each:>5.2f}"
+            f" {cost['calls']:>7,}  {cost['symbol']}"
+        )
+    return "\n".join(lines)
 
 
 @click.command(help=__doc__.split("\n")[0] if __doc__ else "")
@@ -124,7 +165,17 @@ HEADER = (
 @click.option(
     "--folder", type=click.Path(path_type=Path), default=DEFAULT_FOLDER, help="Folder of the MLPerf Tiny models."
 )
-def main(models: tuple[str, ...], cpus: tuple[str, ...], level: str, json_file: Path | None, folder: Path) -> None:
+@click.option("--wait-states", type=click.IntRange(0, 15), default=0, show_default=True, help="Of the modelled flash.")
+@click.option("--profile", is_flag=True, help="Also the functions of each model.")
+def main(
+    models: tuple[str, ...],
+    cpus: tuple[str, ...],
+    level: str,
+    json_file: Path | None,
+    folder: Path,
+    wait_states: int,
+    profile: bool,
+) -> None:
     """Measure and print."""
     if not folder.is_dir():
         raise click.ClickException(f"the MLPerf Tiny models are not at {folder}; give their folder with --folder")
@@ -135,12 +186,14 @@ def main(models: tuple[str, ...], cpus: tuple[str, ...], level: str, json_file: 
         for model in models or tuple(MODELS):
             with tempfile.TemporaryDirectory(prefix="tvm-stm32-") as scratch:
                 try:
-                    row = measure(folder / MODELS[model], cpu, level, Path(scratch))
+                    row = measure(model, folder / MODELS[model], cpu, level, Path(scratch), wait_states)
                 except Error as error:
                     raise click.ClickException(f"{model} on {cpu}: {error}") from None
             row["peer"] = peers.get(cpu, {}).get(model)
             figures.setdefault(cpu, {})[model] = row
             click.echo(line(cpu, model, row))
+            if profile and row["functions"]:
+                click.echo(function_table(row["functions"]))
     if json_file is not None:
         json_file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     if any(row["equal"] is False for rows in figures.values() for row in rows.values()):

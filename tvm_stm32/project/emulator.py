@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -29,8 +29,9 @@ from .icount import (
     systick_arguments,
 )
 from .image import Image
+from .trace import Cache, Trace, read_trace, trace_arguments
 
-CountMethod = Literal["none", "auto", "plugin", "systick"]
+CountMethod = Literal["none", "auto", "plugin", "systick", "trace"]
 
 DEFAULT_TIMEOUT_S = 60.0
 
@@ -58,7 +59,7 @@ class RunResult:
     """A successful run. ``instructions`` has one count for each inference (only the last one's from SysTick).
 
     ``values`` are the console's key=value lines, ``count_method`` says where the counts come from, ``guest_errors`` is
-    QEMU's log of accesses that no device answered.
+    QEMU's log of accesses that no device answered, ``trace`` what the last inference executed when it was asked for.
     """
 
     console: str
@@ -67,6 +68,7 @@ class RunResult:
     instructions: tuple[int, ...] = ()
     count_method: CountMethod = "none"
     guest_errors: str = ""
+    trace: Trace | None = None
 
 
 @dataclass(frozen=True)
@@ -89,13 +91,16 @@ def run_image(
     cwd: Path | None = None,
     count: CountMethod = "none",
     cache_dir: Path | None = None,
+    caches: tuple[Cache, Cache] | None = None,
 ) -> RunResult:
     """Run ``image`` with ``arguments`` (the program's own, without its name) and wait for its end.
 
     ``cwd`` is the folder relative file names of the program mean. ``count`` asks for instructions per inference:
     ``plugin`` and ``systick`` insist on a method, ``auto`` takes the plugin when it works here; programs on this
     computer have no counts. SysTick needs the runner application, which then gets the further argument ``ticks``; it
-    adds about 30 instructions of its own. ``cache_dir`` keeps the built plugin (default: beside the image).
+    adds about 30 instructions of its own. ``trace`` is ``plugin`` with the executed blocks and data accesses of the
+    last inference, with ``caches`` (instructions, data) in front of its flash. ``cache_dir`` keeps the built plugin
+    (default: beside the image).
 
     Raises :class:`FirmwareError` when the program hangs (time limit in seconds, place), faults (place, symbol), reports
     an error, or ends without ``status=ok``; :class:`ToolchainError` when the emulator is missing or does not start.
@@ -109,6 +114,8 @@ def run_image(
     emulator = board.emulator
     if emulator is None:
         raise FirmwareError(f"board '{board.name}' has no emulator", hint="add an 'emulator' section to its board file")
+    if count == "trace":
+        return _run_traced(image, board, emulator, arguments, timeout_s, cwd, cache_dir or image.parent, caches)
     if count in ("auto", "plugin"):
         try:
             return _run_counted(image, board, emulator, arguments, timeout_s, cwd, cache_dir or image.parent)
@@ -143,8 +150,29 @@ def _run_counted(
         return _with_counts(result, read_counts(output), "plugin")
 
 
+def _run_traced(
+    image: Path,
+    board: Board,
+    emulator: Emulator,
+    arguments: Sequence[str],
+    timeout_s: float,
+    cwd: Path | None,
+    cache_dir: Path,
+    caches: tuple[Cache, Cache] | None,
+) -> RunResult:
+    plugin = build_plugin(find_qemu(), cache_dir, "trace")
+    symbols = Image(image)
+    begin, end = symbols.function_address(BEGIN_SYMBOL), symbols.function_address(END_SYMBOL)
+    with tempfile.TemporaryDirectory(prefix="tvm-stm32-") as folder:
+        output = Path(folder) / "trace"
+        more = trace_arguments(plugin, begin, end, output, board, caches)
+        result = _run_qemu(image, board, emulator, arguments, more, timeout_s, cwd)
+        trace = read_trace(output)
+    return replace(result, instructions=(trace.instructions,), count_method="trace", trace=trace)
+
+
 def _with_counts(result: RunResult, counts: tuple[int, ...], method: CountMethod) -> RunResult:
-    return RunResult(result.console, result.exit_code, result.values, counts, method, guest_errors=result.guest_errors)
+    return replace(result, instructions=counts, count_method=method)
 
 
 def _run_qemu(

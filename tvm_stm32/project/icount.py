@@ -19,31 +19,31 @@ from ..toolchain import find_host_cc, first_lines, qemu_major, run_tool
 BEGIN_SYMBOL = "bench_begin"
 END_SYMBOL = "bench_end"
 
-_SOURCE = Path(__file__).with_name("icount_plugin.c")
 
-
-def build_plugin(qemu: Path, cache_dir: Path) -> Path:
-    """The plugin for this QEMU, compiled into ``cache_dir`` when it is not there yet.
+def build_plugin(qemu: Path, cache_dir: Path, name: str = "icount") -> Path:
+    """The plugin of that name for this QEMU, compiled into ``cache_dir`` when it is not there yet.
 
     Its name holds a hash of source, compiler and flags, so a changed plugin never meets an old file. Raises
     :class:`ToolchainError` when there is no host compiler or it fails.
     """
+    source = Path(__file__).with_name(f"{name}_plugin.c")
     compiler = find_host_cc()
     # QEMU 9 dropped API version 1; the functions used here are in every version.
     api = 2 if qemu_major(qemu) >= 9 else 1
     command = [str(compiler), "-O2", f"-DICOUNT_API={api}", "-shared", "-fPIC"]
     if sys.platform == "darwin":
         command += ["-undefined", "dynamic_lookup"]
-    digest = hashlib.sha256(_SOURCE.read_bytes() + repr(command).encode()).hexdigest()[:16]
-    plugin = cache_dir / f"icount-{digest}.so"
+    text = source.read_bytes() + source.with_name("plugin_api.h").read_bytes()
+    digest = hashlib.sha256(text + repr(command).encode()).hexdigest()[:16]
+    plugin = cache_dir / f"{name}-{digest}.so"
     if plugin.is_file():
         return plugin.resolve()
     cache_dir.mkdir(parents=True, exist_ok=True)
     temporary = cache_dir / f".{plugin.name}.{os.getpid()}"
     try:
-        done = run_tool([*command, _SOURCE, "-o", temporary], timeout_s=60)
+        done = run_tool([*command, source, "-o", temporary], timeout_s=60)
         if done.returncode != 0:
-            raise ToolchainError("the instruction-count plugin does not compile", why=first_lines(done.stderr))
+            raise ToolchainError(f"the {name} plugin does not compile", why=first_lines(done.stderr))
         temporary.replace(plugin)
     finally:
         temporary.unlink(missing_ok=True)

@@ -6,9 +6,6 @@
  * FILE gets one decimal number a line: the instructions from the first one at `begin` (included) to the first one at
  * `end` (not included). Both must be function entries, so that a translation block starts there. Instructions whose IT
  * condition fails count, as they do for a core's own instruction counter.
- *
- * The prototypes are written out because distributors ship QEMU without qemu-plugin.h; they are the same in every API
- * version from 1 on. ICOUNT_API is the version to declare.
  */
 #include <inttypes.h>
 #include <stdint.h>
@@ -16,34 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef ICOUNT_API
-#define ICOUNT_API 1
-#endif
-
-#ifdef _WIN32
-#define ICOUNT_EXPORT __declspec(dllexport)
-#else
-#define ICOUNT_EXPORT __attribute__((visibility("default")))
-#endif
-
-typedef uint64_t qemu_plugin_id_t;
-struct qemu_info_t;
-struct qemu_plugin_tb;
-struct qemu_plugin_insn;
-
-enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS = 0 };
-
-typedef void (*translate_callback)(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
-typedef void (*execute_callback)(unsigned int cpu, void *data);
-
-void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, translate_callback callback);
-void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, execute_callback callback,
-                                          enum qemu_plugin_cb_flags flags, void *data);
-size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
-uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
-
-ICOUNT_EXPORT extern int qemu_plugin_version;
-ICOUNT_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info_t *info, int argc, char **argv);
+#include "plugin_api.h"
 
 int qemu_plugin_version = ICOUNT_API;
 

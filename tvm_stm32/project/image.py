@@ -113,6 +113,10 @@ class Image:
                 return address
         raise FirmwareError(f"{self.path} has no function '{name}'")
 
+    def functions(self) -> list[tuple[int, str]]:
+        """Start address (without the Thumb bit) and name of each function, by address; of aliases the last."""
+        return sorted({address: name for address, _, name in self._functions}.items())
+
     def describe(self, address: int) -> str:
         """``function+0xoffset (file.c:line)`` of an address, as much of it as the image knows."""
         address &= ~1

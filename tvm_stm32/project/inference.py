@@ -9,6 +9,7 @@ from pathlib import Path
 from ..boards import Board
 from ..errors import FirmwareError
 from .emulator import DEFAULT_TIMEOUT_S, CountMethod, RunResult, run_image
+from .trace import Cache
 
 _INPUT = "input.bin"
 _OUTPUT = "output.bin"
@@ -22,6 +23,7 @@ def run_samples(
     timeout_s: float = DEFAULT_TIMEOUT_S,
     count: CountMethod = "none",
     cache_dir: Path | None = None,
+    caches: tuple[Cache, Cache] | None = None,
 ) -> tuple[list[bytes], RunResult]:
     """Run an image that has the runner as its application; returns the outputs of each sample and the run itself.
 
@@ -35,7 +37,14 @@ def run_samples(
         cwd = Path(folder)
         (cwd / _INPUT).write_bytes(b"".join(samples))
         result = run_image(
-            image, board, [_INPUT, _OUTPUT], timeout_s=timeout_s, cwd=cwd, count=count, cache_dir=cache_dir
+            image,
+            board,
+            [_INPUT, _OUTPUT],
+            timeout_s=timeout_s,
+            cwd=cwd,
+            count=count,
+            cache_dir=cache_dir,
+            caches=caches,
         )
         output = (cwd / _OUTPUT).read_bytes() if (cwd / _OUTPUT).is_file() else b""
     done = int(result.values.get("samples", "0"))
