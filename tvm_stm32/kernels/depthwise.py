@@ -6,9 +6,15 @@ import numpy as np
 from tvm import relax
 
 from .context import KernelContext
-from .depthwise_block import fits_pairs, fits_ring, lower_depthwise_block, lower_depthwise_ring
+from .depthwise_block import (
+    fits_pairs,
+    fits_ring,
+    lower_depthwise_any,
+    lower_depthwise_block,
+    lower_depthwise_ring,
+)
 from .linear import LinearKernel, add_linear_call
-from .stage import OutputStage, dsp_stage
+from .stage import OutputStage
 from .window import detail_text, geometry_of
 
 
@@ -28,16 +34,16 @@ def lower_depthwise(
     if multiplier == 1 and ctx.target.mve and fits_ring(stage, geometry):
         lower_depthwise_ring(ctx, node, data, output, weight, stage, geometry)
         return
-    form = "dsp" if multiplier == 1 and channels % 4 == 0 and ctx.target.dsp else "scalar"
-    if form == "dsp" and fits_pairs(stage, weight, geometry):
-        lower_depthwise_block(ctx, node, data, output, weight, stage, geometry)
+    if multiplier == 1 and channels % 4 == 0 and ctx.target.dsp:
+        if fits_pairs(stage, weight, geometry):
+            lower_depthwise_block(ctx, node, data, output, weight, stage, geometry)
+        else:
+            lower_depthwise_any(ctx, node, data, output, weight, stage, geometry)
         return
-    # Four channels of a pixel at a time; border pixels go through a gathered patch.
     weights = np.ascontiguousarray(weight[..., 0].transpose(1, 2, 0))  # taps by channels
-    stage = dsp_stage(stage) if form == "dsp" else stage
-    workspace = weights.size if form == "dsp" and geometry["padded"] else 0
-    source = ctx.render("depthwise.c.j2", **geometry, multiplier=multiplier, form=form, **stage.values)
+    source = ctx.render("depthwise.c.j2", **geometry, multiplier=multiplier, **stage.values)
     stem = f"depthwise_{weight.shape[1]}x{weight.shape[2]}_{channels}"
-    chosen = LinearKernel(stem, source, weights, stage, workspace, "int8_t", form)
+    chosen = LinearKernel(stem, source, weights, stage, 0)
     macs = geometry["batch"] * geometry["out_h"] * geometry["out_w"] * weights.size
-    add_linear_call(ctx, "depthwise_conv2d", node, data, output, chosen, macs, detail_text(geometry, weight, 1, form))
+    detail = detail_text(geometry, weight, 1, "scalar")
+    add_linear_call(ctx, "depthwise_conv2d", node, data, output, chosen, macs, detail)

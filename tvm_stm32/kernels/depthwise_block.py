@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .block_call import add_block_call, block_headers, block_text, requantizer_of
+from .block_call import add_block_call, block_headers, block_text, finish_values, requantizer_of
 from .blocks.depthwise import depthwise_block, depthwise_records, pairs_block
+from .blocks.depthwise_any import depthwise_any_block, depthwise_any_records
 from .blocks.depthwise_mve import (
     LANES,
     TABLES_BYTES,
@@ -100,6 +101,48 @@ def _may_overwrite(geometry: dict[str, Any], rows: int, stride: int, reach: int)
         min(geometry["out_h"], (t + 1) * rows) * geometry["out_w"]
         <= max(0, min(geometry["height"], t * stride - geometry["pad_top"] + reach)) * geometry["width"]
         for t in range(steps)
+    )
+
+
+def lower_depthwise_any(
+    ctx: KernelContext,
+    node: str,
+    data: str,
+    output: str,
+    weight: np.ndarray,
+    stage: OutputStage,
+    geometry: dict[str, Any],
+) -> None:
+    """A depthwise ``q.conv2d`` with channels in fours; border pixels go through a gathered patch."""
+    channels, kernel_h, kernel_w = weight.shape[:3]
+    requantizer = requantizer_of(stage, weight, "dsp")
+    row_step = geometry["dilation_h"] * geometry["width"] * channels
+    column_step = geometry["dilation_w"] * channels
+    kernel_size = (kernel_h, kernel_w)
+    inside = depthwise_any_block(channels, kernel_size, row_step, column_step, requantizer)
+    texts = {"inside": block_text(ctx, inside, "inside"), "border": ""}
+    patch_bytes = 0
+    if geometry["padded"]:
+        patch_bytes = kernel_h * kernel_w * channels
+        border = depthwise_any_block(channels, kernel_size, kernel_w * channels, channels, requantizer)
+        texts["border"] = block_text(ctx, border, "border")
+    source = ctx.render(
+        "depthwise_any.c.j2", **geometry, **finish_values(stage, requantizer), **texts, patch_bytes=patch_bytes
+    )
+    stem = f"depthwise_{kernel_h}x{kernel_w}_{channels}"
+    workspace = patch_bytes + (0 if requantizer else 4 * channels)
+    kernel = ctx.kernel(stem, source, workspace=workspace, headers=block_headers(ctx, "dsp"))
+    add_block_call(
+        ctx,
+        kernel,
+        "depthwise_conv2d",
+        node,
+        data,
+        output,
+        depthwise_any_records(weight[..., 0], stage, geometry["input_zero_point"], finished=requantizer is not None),
+        macs=geometry["batch"] * geometry["out_h"] * geometry["out_w"] * weight.size,
+        detail=detail_text(geometry, weight, 1, "dsp"),
+        finish=None if requantizer else stage,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -100,12 +100,3 @@ def accumulator_bound(weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
     """Largest magnitude an accumulator of each channel can take, |x - zero point| being at most 255."""
     absolute = np.abs(weight.astype(np.int64)).sum(axis=tuple(range(1, weight.ndim)))
     return np.asarray(absolute * 255 + np.abs(bias.astype(np.int64)))
-
-
-def dsp_stage(stage: OutputStage) -> OutputStage:
-    """Tables of the DSP kernels: multipliers doubled modulo 2**32 where the fast form uses them."""
-    if not stage.fast:
-        return stage
-    params = stage.params.copy()
-    params[:, 1] = (params[:, 1].astype(np.int64) << 1).astype(np.uint32).view(np.int32)
-    return replace(stage, params=params)

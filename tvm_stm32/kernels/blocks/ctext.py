@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .operations import OPERATIONS
-from .program import Block, Comment, Constant, Index, Instruction, Item, Loop, Repeat, Unpark, Variable
+from .program import Block, Comment, Constant, Index, Instruction, Item, Loop, Park, Repeat, Unpark, Variable
 
 
 def c_text(block: Block) -> str:
@@ -13,15 +13,23 @@ def c_text(block: Block) -> str:
     _declare(block.body, declared, indices)
     names = [_declaration(parameter) for parameter in block.parameters]
     lines = [f"static void NAME({', '.join(names)})", "{"]
-    lines += [f"    {_declaration(variable)};" for variable in declared if variable not in block.parameters]
+    # Copies that are kept have variables of their own, one for all places they are made.
+    by_name = {variable.name: variable for variable in declared if variable not in block.parameters}
+    lines += [f"    {_declaration(variable)};" for variable in by_name.values()]
     lines += [f"    int32_t {index};" for index in indices]
     lines.append("")
-    _statements(block.body, lines, "    ")
+    kept = {name.removeprefix("kept_") for name in by_name if name.startswith("kept_")}
+    _statements(block.body, lines, "    ", kept)
     return "\n".join([*lines, "}"]) + "\n"
 
 
 def _declaration(variable: Variable) -> str:
     return f"{variable.ctype}{'' if variable.ctype.endswith('*') else ' '}{variable.name}"
+
+
+def _kept(variable: Variable) -> Variable:
+    """The copy of a variable that assembly keeps on the stack."""
+    return Variable(f"kept_{variable.name}", variable.ctype)
 
 
 def _declare(items: list[Item], declared: dict[Variable, None], indices: dict[str, None]) -> None:
@@ -31,14 +39,14 @@ def _declare(items: list[Item], declared: dict[Variable, None], indices: dict[st
         elif isinstance(item, Constant):
             declared[item.variable] = None
         elif isinstance(item, Unpark):
-            declared[item.target] = None
+            declared.update({item.target: None, _kept(item.variable): None})
         elif isinstance(item, Repeat):
             indices[item.index] = None
         if isinstance(item, Loop | Repeat):
             _declare(item.body, declared, indices)
 
 
-def _statements(items: list[Item], lines: list[str], indent: str) -> None:
+def _statements(items: list[Item], lines: list[str], indent: str, kept: set[str]) -> None:
     for item in items:
         if isinstance(item, Comment):
             lines.append(f"{indent}/* {item.text} */")
@@ -53,14 +61,16 @@ def _statements(items: list[Item], lines: list[str], indent: str) -> None:
             lines += [f"{indent}{line}" for line in text.replace(" + 0)", ")").split("\n")]
         elif isinstance(item, Loop):
             lines.append(f"{indent}do {{")
-            _statements(item.body, lines, f"{indent}    ")
+            _statements(item.body, lines, f"{indent}    ", kept)
             lines += [f"{indent}    {item.counter.name}--;", f"{indent}}} while ({item.counter.name} != 0);"]
         elif isinstance(item, Repeat):
             lines.append(f"{indent}for ({item.index} = 0; {item.index} < {item.count}; {item.index}++) {{")
-            _statements(item.body, lines, f"{indent}    ")
+            _statements(item.body, lines, f"{indent}    ", kept)
             lines.append(f"{indent}}}")
-        elif isinstance(item, Unpark) and item.target is not item.variable:
-            lines.append(f"{indent}{item.target.name} = {item.variable.name};")
+        elif isinstance(item, Unpark):
+            lines.append(f"{indent}{item.target.name} = kept_{item.variable.name};")
+        elif isinstance(item, Park) and item.variable.name in kept:
+            lines.append(f"{indent}kept_{item.variable.name} = {item.variable.name};")
 
 
 def _signed(value: int) -> int:
