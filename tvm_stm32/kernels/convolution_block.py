@@ -15,12 +15,13 @@ from .block_call import (
     add_block_call,
     block_headers,
     block_text,
+    doubles,
     finish_values,
     packs_lanes,
     part_of,
     requantizer_of,
 )
-from .blocks.matmul import matmul_block, matmul_records
+from .blocks.matmul import matmul_block, matmul_records, spread_block
 from .blocks.matmul_mve import matmul_mve_block, matmul_mve_records
 from .blocks.program import Block
 from .blocks.requantize import Requantizer
@@ -57,6 +58,10 @@ def lower_convolution_block(
     product.make_mve(matrix) if form == "mve" else product.make_dsp(matrix, run)
     # A pointwise convolution reads the input itself: a pixel is a row of the tile.
     direct = form == "mve" and ones and not geometry["padded"] and group_in % 16 == 0 and requantizer is not None
+    # Four pixels that lie one behind the other are widened together.
+    together = form == "dsp" and ones and not geometry["padded"] and group_in % 4 == 0 and total >= 4
+    together = together and requantizer is not None and 3 * group_in < 4092
+    spread = block_text(ctx, spread_block(group_in), "spread") if together else ""
     source = ctx.render(
         "conv2d_block.c.j2",
         **geometry,
@@ -75,6 +80,7 @@ def lower_convolution_block(
         fill=product.row_length - matrix.shape[1] if form == "mve" else 0,
         contiguous=contiguous,
         direct=direct,
+        spread_block=spread,
         total=total,
     )
     shape = f"{weight.shape[1]}x{weight.shape[2]}_{group_in}_{weight.shape[0]}"
@@ -123,7 +129,14 @@ class _Product:
         stride = len(matrix) if self.requantizer else 4 * self.group_out
         self._texts(
             lambda pixels: matmul_block(
-                pixels, steps, self.group_out, stride, packed, self.requantizer, UNROLLED[self.ctx.level]
+                pixels,
+                steps,
+                self.group_out,
+                stride,
+                packed,
+                self.requantizer,
+                UNROLLED[self.ctx.level],
+                doubles=doubles(self.ctx),
             )
         )
         self.tile_bytes = 16 * steps

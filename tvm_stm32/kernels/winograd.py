@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .block_call import UNROLLED, add_block_call, block_headers, block_text
+from .block_call import UNROLLED, add_block_call, block_headers, block_text, doubles
 from .blocks.requantize import Requantizer
 from .blocks.winograd import (
     PATCH_H,
@@ -52,7 +52,9 @@ def lower_winograd(
     """A ``q.conv2d`` for which :func:`fits_winograd` holds."""
     channels, _, _, channels_in = weight.shape
     out_w = geometry["out_w"]
-    block = winograd_block(channels_in, channels, out_w, channels, Requantizer.of(stage), UNROLLED[ctx.level])
+    block = winograd_block(
+        channels_in, channels, out_w, channels, Requantizer.of(stage), UNROLLED[ctx.level], doubles=doubles(ctx)
+    )
     source = ctx.render(
         "winograd.c.j2",
         **geometry,

@@ -102,7 +102,7 @@ class _Depthwise:
         self.sums = [block.variable(f"sum{number}") for number in range(_WAITING)]
         self.words = [block.variable("p0"), block.variable("p1")]
         self.registers = {name: block.variable(name) for name in ("multiplier", "shift", "offset", "scratch")}
-        self.code = block.variable("code")
+        self.codes = [block.variable("code0"), block.variable("code1")]
         self.step = block.variable("step")
 
     def begin_channel(self, weights: Variable) -> None:
@@ -166,10 +166,16 @@ class _Depthwise:
         stage.offset(block, shift, offset)
         block.unpark(target)
         for row in range(self.rows):
-            for column in range(width):
-                total = block.unpark(self.sums[row * width + column], self.code)
-                stage.code(block, total, multiplier, offset, shift, scratch)
-                block.emit("store_8", None, target, total, constant=column * self.channels)
+            # Neighbouring loads and stores overlap; with the sign there is no register for a second code.
+            at_once = 1 if stage.sign else 2
+            for start in range(0, width, at_once):
+                columns = list(range(start, min(start + at_once, width)))
+                for column, code in zip(columns, self.codes, strict=False):
+                    block.unpark(self.sums[row * width + column], code)
+                for code in self.codes[: len(columns)]:
+                    stage.code(block, code, multiplier, offset, shift, scratch)
+                for column, code in zip(columns, self.codes, strict=False):
+                    block.emit("store_8", None, target, code, constant=column * self.channels)
             block.move(target, self.out_w * self.channels if row + 1 < self.rows else 0, self.step)
         back = width * self.channels - (self.rows - 1) * self.out_w * self.channels
         block.move(target, back, self.step)

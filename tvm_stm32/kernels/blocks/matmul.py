@@ -24,13 +24,22 @@ _TAIL = 12
 
 
 def matmul_block(
-    pixels: int, steps: int, channels: int, stride: int, packed: bool, stage: Requantizer | None, unrolled: int
+    pixels: int,
+    steps: int,
+    channels: int,
+    stride: int,
+    packed: bool,
+    stage: Requantizer | None,
+    unrolled: int,
+    *,
+    doubles: bool,
 ) -> Block:
     """``NAME(tile, weights, output)``: ``channels`` codes of each of ``pixels`` pixels ``stride`` bytes apart.
 
     ``steps`` is half the depth; at most ``unrolled`` of them are written out (all of them when there are no more).
-    Without ``stage`` the output is int32 sums.
+    Without ``stage`` the output is int32 sums. ``doubles``: two inputs are one LDRD, whose offset reaches 1020 bytes.
     """
+    unrolled = min(unrolled, 60) if doubles else unrolled
     tile, weights = Variable("tile", POINTER_IN), Variable("weights", POINTER_IN)
     output = Variable("output", POINTER_OUT)
     block = Block([tile, weights, output])
@@ -38,7 +47,7 @@ def matmul_block(
     block.park(output)
 
     def channel_pair(count: int) -> None:
-        sums = _Sums(block, pixels, packed, count)
+        sums = _Sums(block, pixels, packed, count, doubles)
         block.unpark(tile)
         sums.first_step(tile, weights)
         block.emit("advance", weights, constant=_HEAD)
@@ -62,13 +71,40 @@ def matmul_block(
     return block
 
 
+def spread_block(depth: int) -> Block:
+    """``NAME(input, tile)``: four pixels of ``depth`` (a multiple of 4) codes, one behind the other, into the tile."""
+    source, tile = Variable("input", POINTER_IN), Variable("tile", POINTER_OUT)
+    block = Block([source, tile])
+    mask = block.set(block.variable("mask"), 0x01FE01FE)
+    codes = [block.variable(f"x{pixel}") for pixel in range(4)]
+    even = [block.variable(f"even_{pixel}") for pixel in range(4)]
+    unrolled = next(n for n in (4, 3, 2, 1) if depth // 4 % n == 0)
+    with block.loop("quads", depth // 4 // unrolled):
+        with block.repeat(unrolled) as k:
+            for pixel, x in enumerate(codes):
+                block.emit("load", x, source, constant=k(pixel * depth, 4))
+            for x in codes:
+                block.emit("flip", x, x, constant=0x80808080)
+            for low, x in zip(even, codes, strict=True):
+                block.emit("and_shifted_left_1", low, mask, x)
+                block.emit("and_shifted_right_7", x, mask, x)
+            for pixel in range(4):
+                block.emit("store", None, tile, even[pixel], constant=k(4 * pixel, 2 * ROW_BYTES))
+            for pixel in range(4):
+                block.emit("store", None, tile, codes[pixel], constant=k(ROW_BYTES + 4 * pixel, 2 * ROW_BYTES))
+        block.emit("advance", source, constant=4 * unrolled)
+        block.emit("advance", tile, constant=2 * ROW_BYTES * unrolled)
+    return block
+
+
 class _Sums:
     """Accumulators of all pixels: ``even`` channel, and ``odd`` (with the even one in its low bits when packed)."""
 
-    def __init__(self, block: Block, pixels: int, packed: bool, channels: int) -> None:
+    def __init__(self, block: Block, pixels: int, packed: bool, channels: int, doubles: bool) -> None:
         self.block = block
         self.packed = packed
         self.channels = channels
+        self.doubles = doubles
         self.pixels = pixels
         self.even = [block.variable(f"even_{pixel}") for pixel in range(pixels)]
         self.odd = [block.variable(f"odd_{pixel}") for pixel in range(pixels)]
@@ -112,8 +148,11 @@ class _Sums:
         block.emit("load", self.both, weights, constant=weight_offset)
         for start in range(0, self.pixels, 2):
             pair = range(start, min(start + 2, self.pixels))
-            for pixel, x in zip(pair, self.inputs, strict=False):
-                block.emit("load", x, tile, constant=_plus(tile_offset, 4 * pixel))
+            if self.doubles and len(pair) == 2:
+                block.emit("load_2", tuple(self.inputs), tile, constant=_plus(tile_offset, 4 * start))
+            else:
+                for pixel, x in zip(pair, self.inputs, strict=False):
+                    block.emit("load", x, tile, constant=_plus(tile_offset, 4 * pixel))
             if start == 0:
                 block.emit("sxtb16", self.low, self.both)
                 if not self.packed and self.channels == 2:

@@ -11,11 +11,13 @@ channels, a word of either output channel; then 4 * bias 0, 4 * bias 1, multipli
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..stage import OutputStage
 from .matmul import ROW_BYTES, wrapped
-from .program import POINTER_IN, POINTER_OUT, Block, Variable
+from .program import POINTER_IN, POINTER_OUT, Block, Index, Variable
 from .requantize import Requantizer
 
 POINTS = 16
@@ -111,9 +113,13 @@ class _Values:
 
 
 def winograd_block(
-    channels_in: int, channels: int, out_w: int, stride: int, stage: Requantizer, unrolled: int
+    channels_in: int, channels: int, out_w: int, stride: int, stage: Requantizer, unrolled: int, *, doubles: bool
 ) -> Block:
-    """``NAME(values, weights, output, sums)``: 2 x 8 pixels of ``channels`` (even) codes ``stride`` bytes apart."""
+    """``NAME(values, weights, output, sums)``: 2 x 8 pixels of ``channels`` (even) codes ``stride`` bytes apart.
+
+    ``doubles``: two words are one LDRD, whose offset reaches 1020 bytes.
+    """
+    unrolled = min(unrolled, 60) if doubles else unrolled
     values, weights = Variable("values", POINTER_IN), Variable("weights", POINTER_IN)
     output, sums = Variable("output", POINTER_OUT), Variable("sums", POINTER_OUT)
     block = Block([values, weights, output, sums])
@@ -127,7 +133,7 @@ def winograd_block(
         block.unpark(sums, target)
         block.park(target)
         with block.loop("points", POINTS, parked=True):
-            _point(block, values, weights, channels_in // 2, unrolled, lanes, w, x)
+            _point(block, values, weights, channels_in // 2, unrolled, lanes, w, x, doubles)
             block.unpark(target)
             block.emit("put_8", (target,), *lanes, target)
             block.park(target)
@@ -148,15 +154,21 @@ def _point(
     lanes: list[Variable],
     w: list[Variable],
     x: list[Variable],
+    doubles: bool,
 ) -> None:
     """Products of one point over all input channels; lane 2 t + c is tile t, channel c."""
 
-    def step(weight_offset: tuple[object, object], tile_offsets: list[object], first: bool) -> None:
-        for channel in range(2):
-            block.emit("load", w[channel], weights, constant=weight_offset[channel])  # type: ignore[arg-type]
+    def pair(targets: list[Variable], base: Variable, offsets: Sequence[int | Index]) -> None:
+        if doubles:
+            block.emit("load_2", tuple(targets), base, constant=offsets[0])
+        else:
+            for target, offset in zip(targets, offsets, strict=True):
+                block.emit("load", target, base, constant=offset)
+
+    def step(weight_offsets: Sequence[int | Index], tile_offsets: Sequence[int | Index], first: bool) -> None:
+        pair(w, weights, weight_offsets)
         for start in (0, 2):
-            for number in range(2):
-                block.emit("load", x[number], values, constant=tile_offsets[start + number])  # type: ignore[arg-type]
+            pair(x, values, tile_offsets[start : start + 2])
             for number in range(2):
                 for channel in range(2):
                     lane = lanes[2 * (start + number) + channel]
