@@ -162,7 +162,6 @@ class _Product:
             self.texts[name] = block_text(self.ctx, make(pixels), name) if pixels else ""
 
     def _grouped(self, rows: np.ndarray, make: Callable[..., np.ndarray], how: bool | int) -> np.ndarray:
-        finished = self.requantizer is not None
         return np.concatenate(
             [
                 make(
@@ -170,7 +169,7 @@ class _Product:
                     part_of(self.stage, start, self.group_out),
                     self.zero_point,
                     how,
-                    finished=finished,
+                    self.requantizer,
                 )
                 for start in range(0, len(rows), self.group_out)
             ]

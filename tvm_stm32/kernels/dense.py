@@ -43,7 +43,7 @@ def lower_dense(ctx: KernelContext, call: relax.Call, node: str, data: str, outp
     add_linear_call(ctx, "dense", node, data, output, chosen, batch * units * depth, form)
 
 
-_UNROLLED = {"time": 16, "balanced": 8, "ram": 8, "size": 2}
+_UNROLLED = {"time": 16, "balanced": 4, "ram": 4, "size": 2}
 
 
 def _lower_block(
@@ -65,14 +65,14 @@ def _lower_block(
     if form == "mve":
         steps = -(-depth // 16)
         block = matmul_mve_block(1, steps, units, units, requantizer, UNROLLED_MVE[ctx.level], wide=8)
-        records = matmul_mve_records(weight, stage, zero_point, 8, finished=finished)
+        records = matmul_mve_records(weight, stage, zero_point, 8, requantizer)
         tile_bytes, fill, at_once = 16 * steps, 16 * steps - depth, 8
     else:
         rows = tile_rows(weight, depth)
         rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 4)))
         steps, packed = rows.shape[1] // 2, packs_lanes(weight, stage.params[:, 0])
         block = vector_block(steps, units, packed, requantizer, _UNROLLED[ctx.level])
-        records = vector_records(rows, stage, zero_point, packed, finished=finished)
+        records = vector_records(rows, stage, zero_point, packed, requantizer)
         tile_bytes, fill, at_once = 4 * steps, steps - -(-depth // 2), GROUP
     direct = form == "mve" and depth % 16 == 0 and finished
     source = ctx.render(

@@ -16,7 +16,7 @@ import numpy as np
 from ..stage import OutputStage
 from .matmul import wrapped
 from .program import POINTER_IN, POINTER_OUT, Block, Variable
-from .requantize import Requantizer
+from .requantize import Requantizer, Scaling
 
 RECORD_BYTES = 24
 # Sums of a segment wait on the stack for their requantization.
@@ -101,7 +101,7 @@ class _Depthwise:
         self.bias = block.variable("bias")
         self.sums = [block.variable(f"sum{number}") for number in range(_WAITING)]
         self.words = [block.variable("p0"), block.variable("p1")]
-        self.registers = {name: block.variable(name) for name in ("multiplier", "shift", "offset", "scratch")}
+        self.scaling = Scaling(block)
         self.codes = [block.variable("code0"), block.variable("code1")]
         self.step = block.variable("step")
 
@@ -158,12 +158,8 @@ class _Depthwise:
 
     def _codes(self, weights: Variable, target: Variable, width: int) -> None:
         block, stage = self.block, self.stage
-        multiplier, shift = self.registers["multiplier"], self.registers["shift"]
-        offset, scratch = self.registers["offset"], self.registers["scratch"]
         block.unpark(weights)
-        block.emit("load", multiplier, weights, constant=16 - RECORD_BYTES)
-        block.emit("load_u8", shift, weights, constant=20 - RECORD_BYTES)
-        stage.offset(block, shift, offset)
+        stage.begin(block, self.scaling, weights, 16 - RECORD_BYTES, 20 - RECORD_BYTES)
         block.unpark(target)
         for row in range(self.rows):
             # Neighbouring loads and stores overlap; with the sign there is no register for a second code.
@@ -173,7 +169,7 @@ class _Depthwise:
                 for column, code in zip(columns, self.codes, strict=False):
                     block.unpark(self.sums[row * width + column], code)
                 for code in self.codes[: len(columns)]:
-                    stage.code(block, code, multiplier, offset, shift, scratch)
+                    stage.code(block, code, self.scaling)
                 for column, code in zip(columns, self.codes, strict=False):
                     block.emit("store_8", None, target, code, constant=column * self.channels)
             block.move(target, self.out_w * self.channels if row + 1 < self.rows else 0, self.step)

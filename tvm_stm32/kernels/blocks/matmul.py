@@ -5,6 +5,8 @@ the halfwords. For each pair of channels the weights are a record of words::
 
     bias 0, bias 1, steps * (weights of two depths and both channels), multiplier 0, multiplier 1, shifts
 
+(see :class:`.Requantizer` for multipliers that all channels share).
+
 A weight word has halfwords 256 * w1 + w0 (packed lanes), or bytes w0[a], w1[a], w0[b], w1[b]. ``shifts`` are two bytes,
 each one less than the channel's right shift. An odd last channel has a partner of zeros. Without a requantizer the
 block stores sums (of codes that are not doubled), and records end with the weights.
@@ -15,8 +17,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..stage import OutputStage
-from .program import POINTER_IN, POINTER_OUT, Block, Index, Variable
-from .requantize import Requantizer
+from .program import POINTER_IN, POINTER_OUT, Block, Index, Variable, chunked
+from .requantize import Requantizer, Scaling
 
 ROW_BYTES = 16
 _HEAD = 8
@@ -43,25 +45,26 @@ def matmul_block(
     tile, weights = Variable("tile", POINTER_IN), Variable("weights", POINTER_IN)
     output = Variable("output", POINTER_OUT)
     block = Block([tile, weights, output])
+    scaling = Scaling(block)
     block.park(tile)
     block.park(output)
+    if stage is not None and stage.common:
+        stage.keep_common(block, scaling, weights)
 
     def channel_pair(count: int) -> None:
         sums = _Sums(block, pixels, packed, count, doubles)
         block.unpark(tile)
         sums.first_step(tile, weights)
         block.emit("advance", weights, constant=_HEAD)
-        rest = steps - 1
-        chunks = -(-rest // unrolled)
-        length = rest // max(chunks, 1)
+        length, chunks, rest = chunked(steps - 1, unrolled)
         sums.steps(tile, weights, 1, length, chunks)
         # A loop leaves both pointers behind its chunks.
         passed = length * chunks if chunks > 1 else 0
-        if chunks > 1:
-            sums.steps(tile, weights, 1, rest - passed, 1)
+        if rest:
+            sums.steps(tile, weights, 1, rest, 1)
         behind = 4 * (steps - passed)
-        _finish(block, sums, weights, output, behind, stride, stage)
-        block.emit("advance", weights, constant=behind + (_TAIL if stage is not None else 0))
+        _finish(block, sums, weights, output, behind, stride, stage, scaling)
+        block.emit("advance", weights, constant=behind + (_TAIL if stage is not None and not stage.common else 0))
 
     if channels >= 2:
         with block.loop("pairs", channels // 2, parked=True):
@@ -176,19 +179,18 @@ def _finish(
     behind: int,
     stride: int,
     stage: Requantizer | None,
+    scaling: Scaling,
 ) -> None:
-    multiplier, shift = block.variable("multiplier"), block.variable("shift")
-    offset, scratch = block.variable("offset"), block.variable("scratch")
     size = 4 if stage is None else 1
     near = stride * (sums.pixels - 1) + size < 4096
     block.unpark(output)
     for channel, totals in ((1, sums.odd), (0, sums.even)):
         if channel >= sums.channels:
             continue
-        if stage is not None:
-            block.emit("load", multiplier, weights, constant=behind + 4 * channel)
-            block.emit("load_u8", shift, weights, constant=behind + 8 + channel)
-            stage.offset(block, shift, offset)
+        if stage is not None and stage.common:
+            stage.recall_common(block, scaling)
+        elif stage is not None:
+            stage.begin(block, scaling, weights, behind + 4 * channel, behind + 8 + channel)
         for pixel, total in enumerate(totals):
             if channel == 1 and sums.packed:
                 block.emit("subtract", total, total, sums.even[pixel])
@@ -197,33 +199,34 @@ def _finish(
             if stage is None:
                 block.emit("store", None, output, total, constant=place)
             else:
-                stage.code(block, total, multiplier, offset, shift, scratch)
+                stage.code(block, total, scaling)
                 block.emit("store_8", None, output, total, constant=place)
             if not near:
-                block.move(output, stride if pixel + 1 < sums.pixels else -pixel * stride, scratch)
+                block.move(output, stride if pixel + 1 < sums.pixels else -pixel * stride, scaling.scratch)
     block.emit("advance", output, constant=size * sums.channels)
     block.park(output)
 
 
 def matmul_records(
-    rows: np.ndarray, stage: OutputStage, zero_point: int, packed: bool, *, finished: bool = True
+    rows: np.ndarray, stage: OutputStage, zero_point: int, packed: bool, requantizer: Requantizer | None
 ) -> np.ndarray:
     """Weights and parameters for :func:`matmul_block` as int32 words.
 
     ``rows`` [channels, depth] int8 in the tile's order, the depth even. Biases are of the doubled sum and take up the
     zero point: 2 (b + sum w (x - z)) = 2 (b - (z + 128) sum w) + sum w 2 (x + 128), modulo 2^32; of the plain sum when
-    the block does not requantize (``finished``).
+    the block does not requantize.
     """
     odd = len(rows) % 2
     wide = rows.astype(np.int64)
     biases = stage.params[:, 0].astype(np.int64) - (zero_point + 128) * wide.sum(axis=1)
-    biases = np.pad(wrapped(2 * biases if finished else biases), (0, odd))
+    biases = np.pad(wrapped(2 * biases if requantizer else biases), (0, odd))
     columns = [biases.reshape(-1, 2), weight_words(np.pad(rows, ((0, odd), (0, 0))), packed)]
-    if finished:
+    if requantizer and not requantizer.common:
         shifts = np.pad(stage.shifts.astype(np.int64) - 1, (0, odd))
         columns.append(np.pad(stage.params[:, 1], (0, odd)).reshape(-1, 2))
         columns.append((shifts[0::2] + (shifts[1::2] << 8)).astype(np.int32).reshape(-1, 1))
-    return np.ascontiguousarray(np.concatenate(columns, axis=1).astype(np.int32)).reshape(-1)
+    records = np.concatenate(columns, axis=1).astype(np.int32).reshape(-1)
+    return np.concatenate([requantizer.common_head(stage), records]) if requantizer else records
 
 
 def weight_words(rows: np.ndarray, packed: bool) -> np.ndarray:

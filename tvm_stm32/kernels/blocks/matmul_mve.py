@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..stage import OutputStage
-from .program import CODES, POINTER_IN, POINTER_OUT, WORDS, Block, Variable
+from .program import CODES, POINTER_IN, POINTER_OUT, WORDS, Block, Variable, chunked
 from .requantize import Requantizer
 from .requantize_mve import VectorRequantizer, folded_biases
 
@@ -34,6 +34,7 @@ def matmul_mve_block(
         block.park(parameter)
     maker = _Matmul(block, pixels, steps, stage, unrolled)
     block.unpark(weights, maker.w)
+    maker.begin()
     for pixel, target in enumerate(maker.targets):
         block.unpark(output, target)
         block.move(target, pixel * stride, maker.scalar)
@@ -57,7 +58,17 @@ class _Matmul:
         self.codes = [block.variable(f"codes_{name}", CODES) for name in ("x", "y")][:pixels]
         self.row = block.variable("row", CODES)
         self.stage = VectorRequantizer(block, stage, self.scalar) if stage is not None else None
+        self.common = stage is not None and stage.common
         self.vectors = {name: block.variable(name, WORDS) for name in ("totals", "bias", "multiplier", "shift")}
+
+    def begin(self) -> None:
+        """Parameters that all channels share, from the head of the records."""
+        block = self.block
+        if self.common:
+            for number, name in enumerate(("multiplier", "shift")):
+                block.emit("load", self.scalar, self.w, constant=4 * number)
+                block.emit("vspread", self.vectors[name], self.scalar)
+            block.emit("advance", self.w, constant=8)
 
     def channels(self, tile: Variable, row_bytes: int, count: int) -> None:
         """``count`` channels (4 or 8) of all pixels."""
@@ -67,10 +78,8 @@ class _Matmul:
             block.move(pointer, pixel * row_bytes, self.scalar)
         padded = -(-count // 4) * 4
         self._step(padded, first=True)
-        rest = self.steps - 1
-        chunks = -(-rest // self.unrolled)
-        length = rest // chunks if chunks else 0
-        for repeat, times in ((length, chunks), (rest - length * chunks, 1)):
+        length, chunks, rest = chunked(self.steps - 1, self.unrolled)
+        for repeat, times in ((length, chunks), (rest, 1)):
             if repeat:
                 with block.loop("chunks", times, parked=True), block.repeat(repeat):
                     self._step(padded, first=False)
@@ -80,7 +89,7 @@ class _Matmul:
             self.stage.begin()
         for quad in range(padded // 4):
             block.emit("vtake_words", (bias, self.w), self.w)
-            if self.stage is not None:
+            if self.stage is not None and not self.common:
                 block.emit("vtake_words", (multiplier, self.w), self.w)
                 block.emit("vtake_widened", (shift, self.w), self.w)
             for pixel, target in enumerate(self.targets):
@@ -116,7 +125,7 @@ class _Matmul:
 
 
 def matmul_mve_records(
-    rows: np.ndarray, stage: OutputStage, zero_point: int, wide: int, *, finished: bool = True
+    rows: np.ndarray, stage: OutputStage, zero_point: int, wide: int, requantizer: Requantizer | None
 ) -> np.ndarray:
     """Weights and parameters for :func:`matmul_mve_block` as int32 words; ``rows`` [channels, depth]."""
     extra = -len(rows) % 4
@@ -125,12 +134,14 @@ def matmul_mve_records(
     shifts = np.pad((-stage.shifts.astype(np.int16)).astype(np.int8), (0, extra))
     padded = np.pad(rows, ((0, extra), (0, -rows.shape[1] % 16))).astype(np.int8)
     parts = []
+    if requantizer and requantizer.common:
+        parts.append(np.array([stage.params[0, 1], -int(stage.shifts[0])], np.int32).tobytes())
     for start in range(0, len(padded), wide):
         channels = padded[start : start + wide]
         parts.append(channels.reshape(len(channels), -1, 16).transpose(1, 0, 2).tobytes())
         for first in range(start, start + len(channels), 4):
             quad = slice(first, first + 4)
             parts.append(biases[quad].tobytes())
-            if finished:
+            if requantizer and not requantizer.common:
                 parts += [multipliers[quad].tobytes(), shifts[quad].tobytes()]
     return np.frombuffer(b"".join(parts), "<i4").astype(np.int32)

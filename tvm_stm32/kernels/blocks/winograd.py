@@ -17,8 +17,8 @@ import numpy as np
 
 from ..stage import OutputStage
 from .matmul import ROW_BYTES, wrapped
-from .program import POINTER_IN, POINTER_OUT, Block, Index, Variable
-from .requantize import Requantizer
+from .program import POINTER_IN, POINTER_OUT, Block, Index, Variable, chunked
+from .requantize import Requantizer, Scaling
 
 POINTS = 16
 TILES = 4
@@ -178,12 +178,10 @@ def _point(
                         block.emit("smlad", lane, x[number], w[channel], lane)
 
     step((0, 4), [4 * tile for tile in range(TILES)], True)
-    rest = steps - 1
-    chunks = -(-rest // unrolled) if rest else 0
-    length = rest // chunks if chunks else 0
+    length, chunks, rest = chunked(steps - 1, unrolled)
     block.emit("advance", weights, constant=8)
     block.emit("advance", values, constant=ROW_BYTES)
-    for count, times in ((length, chunks), (rest - length * chunks, 1)):
+    for count, times in ((length, chunks), (rest, 1)):
         if not count:
             continue
         with block.loop("chunks", times, parked=True):
@@ -199,17 +197,17 @@ def _outputs(
     """A' M A of each tile and channel, its codes at the tile's four pixels."""
     m = [block.variable(name) for name in ("ma", "mb", "mc", "md")]
     y = [[block.variable(f"y{row}{column}") for column in range(2)] for row in range(2)]
-    multiplier, shift, offset = (block.variable(name) for name in ("multiplier", "shift", "offset"))
+    scaling = Scaling(block)
+    # Products are in registers no longer when codes are made.
+    scaling.scratch = m[0]
     bias, source = block.variable("bias"), block.variable("source", POINTER_IN)
     place = block.variable("place", POINTER_OUT)
     row_bytes = out_w * stride
     for channel in range(2):
         block.emit("load", bias, weights, constant=4 * channel)
-        block.emit("load", multiplier, weights, constant=8 + 4 * channel)
-        block.emit("load_u8", shift, weights, constant=16 + channel)
+        stage.begin(block, scaling, weights, 8 + 4 * channel, 16 + channel)
         if channel == 0:
             block.park(weights)
-        stage.offset(block, shift, offset)
         block.unpark(sums, source)
         block.unpark(output, place)
         if channel:
@@ -241,7 +239,7 @@ def _outputs(
                 for column in range(2):
                     total = y[row][column]
                     block.emit("shift_right", total, total, constant=1)
-                    stage.code(block, total, multiplier, offset, shift, m[0])
+                    stage.code(block, total, scaling)
                     block.emit("store_8", None, place, total, constant=row * row_bytes + column * stride)
             block.emit("advance", source, constant=8)
             block.emit("advance", place, constant=2 * stride)
