@@ -8,6 +8,7 @@ from typing import Protocol
 from tvm import IRModule, relax
 
 from ..model import Model
+from .dead_channels import remove_dead_channels
 from .dialect import name_of
 from .indices import IndexGuard
 from .legalize_qnn import legalize_qnn
@@ -44,6 +45,7 @@ def prepare(model: Model) -> IRModule:
             function = simpler
             break
         function = simpler
+    function, removed = remove_dead_channels(function)
     function = _apply(function, lambda view, emit: IndexGuard(view, emit, model.provenance.file_name))
     # TIR functions that an importer wrote itself, called from main.
     others = {var: body for var, body in model.module.functions.items() if var.name_hint != "main"}
