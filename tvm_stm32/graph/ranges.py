@@ -251,24 +251,24 @@ class Ranges:
 
 
 def linear_codes(value: relax.Call, linear: Linear, data: Range) -> tuple[np.ndarray, np.ndarray]:
-    """Smallest and largest code of each output channel of a ``q.conv2d`` or ``q.dense``."""
+    """Smallest and largest code of each output channel of a ``q.conv2d`` or ``q.dense``.
+
+    A known sum has a known code even where the reference's shift to the left wraps; a range must not meet that.
+    """
     attrs = dialect.attributes(value)
-    channels_in = shape_of(value.args[0])[-1]
-    low, high = accumulator_range(linear, *data.along(data.low.ndim - 1, channels_in))
+    low, high = accumulator_range(linear, *data.along(data.low.ndim - 1, shape_of(value.args[0])[-1]))
     multiplier, shift = (np.asarray(constant(argument), np.int64) for argument in value.args[3:5])
-    safe = np.maximum(np.abs(low), np.abs(high)) << np.clip(shift, 0, 20) < _SAFE
-    safe &= shift <= 20
-    ends = [
-        np.clip(
-            MULTIPLY[attrs["rounding"]](np.where(safe, end, 0), multiplier, shift) + int(attrs["output_zero_point"]),
-            attrs["clamp_min"],
-            attrs["clamp_max"],
-        )
-        for end in (low, high)
-    ]
+    largest = np.maximum(np.abs(low), np.abs(high))
+    safe = (largest < _SAFE >> np.clip(shift, 0, 31)) & (shift <= 31)
+    if attrs["rounding"] == "tflm":
+        safe |= (low == high) & (largest < 1 << 31) & (shift <= 31)
+    scaled = [MULTIPLY[attrs["rounding"]](np.where(safe, end, 0), multiplier, shift) for end in (low, high)]
+    codes = [end + int(attrs["output_zero_point"]) for end in scaled]
+    safe &= (np.abs(codes[0]) < 1 << 31) & (np.abs(codes[1]) < 1 << 31)
+    limits = int(attrs["clamp_min"]), int(attrs["clamp_max"])
     return (
-        np.where(safe, np.minimum(*ends), attrs["clamp_min"]),
-        np.where(safe, np.maximum(*ends), attrs["clamp_max"]),
+        np.where(safe, np.minimum(*codes).clip(*limits), limits[0]),
+        np.where(safe, np.maximum(*codes).clip(*limits), limits[1]),
     )
 
 
