@@ -3,7 +3,8 @@
     python benchmarks/mlperf_tiny.py [MODEL ...] [--cpu cortex-m4 ...] [-O LEVEL] [--json FILE]
 
 Instructions are executed instructions of one whole inference (``ai_run``), counted by a TCG plugin; they are not
-cycles. Bytes come from the linked ELF. Every run's output is also compared with the ``tflite-micro`` interpreter when
+cycles; those for each MAC count the multiply-accumulates of the model as trained, executed or not. Bytes come from the
+linked ELF. Every run's output is also compared with the ``tflite-micro`` interpreter when
 that package is installed. Exit code 1 when an output differs.
 """
 
@@ -72,7 +73,9 @@ def measure(path: Path, cpu: str, level: str, folder: Path) -> dict[str, Any]:
     reference = reference_output(path, sample)
     return {
         "instructions": run.instructions[-1],
-        "instructions_per_mac": round(run.instructions[-1] / library.macs, 3),
+        "instructions_per_mac": round(run.instructions[-1] / library.nominal_macs, 3),
+        "macs": library.macs,
+        "nominal_macs": library.nominal_macs,
         "count_method": run.count_method,
         "arena": library.arena_size,
         "ram": sizes["ram"],

@@ -136,7 +136,7 @@ class _Writer:
         if not changed and variable not in self.removal.stuck:
             return substituted(value, self.replaced)
         self.removal.count += int((~rows).sum())
-        spatial = constant(value.args[1]).shape[1:-1]
+        spatial = shape_of(value.args[1])[1:-1]
         weight = weight[rows].reshape(-1, *spatial, weight.shape[-1])
         multiplier, shift = (np.asarray(constant(argument))[rows] for argument in value.args[3:5])
         arguments = [

@@ -2,10 +2,10 @@
 
 Training leaves channels whose code is the same for every input (an activation that never opens) and channels whose
 weights are zero wherever they are read. A class of channels (:mod:`.channels`) is removed when every product that reads
-one of its members can do without: the weights are zero, or the channel is a known constant whose share of the sum is the
-same at every position, so that it can be added to the bias. Sums stay equal modulo 2**32, and so does every byte.
+one of its members can do without: the weights are zero, or the channel is a known constant whose share of the sum is
+the same at every position, so that it can be added to the bias. Sums stay equal, and so does every byte.
 
-Kernels work on four channels at once, those of depthwise convolutions on eight: where a number of channels had that
+Kernels work on four channels at once, Helium's of depthwise convolutions on eight: where a number of channels had that
 factor it keeps it. The channels that fill up are dead as well: nothing reads them and their weights are zero.
 """
 
@@ -27,25 +27,27 @@ _INT32 = 1 << 31
 
 @dataclass(frozen=True)
 class Report:
-    """What a removal did: channels left out, multiply-accumulates before and after."""
+    """What was left out: channels of convolutions and dense layers, multiply-accumulates of an inference."""
 
     channels: int
-    macs_before: int
-    macs_after: int
+    macs: int
 
 
-def remove_dead_channels(function: relax.Function) -> tuple[relax.Function, Report]:
-    """``function`` without its dead channels; its parameters and results stay as they are."""
+def remove_dead_channels(function: relax.Function, *, by_eights: bool = True) -> tuple[relax.Function, Report]:
+    """``function`` without its dead channels; its parameters and results stay as they are.
+
+    ``by_eights``: whether the channels of depthwise convolutions stay a multiple of eight (else of four).
+    """
     view = Function(function)
     ranges, channels = Ranges(view), Channels(view)
     stuck = {b.var: settled for b in view.bindings if (settled := _settled(ranges, b.value)) is not None}
     uses = [_use(ranges, product, stuck) for product in channels.products]
     dead = _dead(channels, uses)
     kept = ~dead
-    _fill_up(channels, dead, kept)
+    _fill_up(channels, dead, kept, by_eights)
     removal = Removal(channels, dead, kept, stuck, {use.product.variable: use.constant for use in uses})
     smaller = without_channels(view, removal)
-    return smaller, Report(removal.count, _macs(view), _macs(Function(smaller)))
+    return smaller, Report(removal.count, _macs(view) - _macs(Function(smaller)))
 
 
 def _macs(view: Function) -> int:
@@ -58,7 +60,7 @@ def _macs(view: Function) -> int:
 
 
 def _settled(ranges: Ranges, value: relax.Expr) -> Linear | None:
-    """A product with zero weights where the result is constant; its bias alone gives the code. None: no such channel."""
+    """A product with zero weights where the result is constant: its bias alone gives the code. None if nowhere."""
     linear = linear_of(value)
     if linear is None or 0 in shape_of(value):
         return None
@@ -72,9 +74,7 @@ def _settled(ranges: Ranges, value: relax.Expr) -> Linear | None:
         return None
     weight = np.where(constant[:, None, None], 0, linear.weight)
     bias = np.where(constant, sums, linear.bias)
-    return Linear(
-        weight, bias, linear.sources, linear.inside, linear.outside, linear.zero_point, linear.groups
-    )
+    return Linear(weight, bias, linear.sources, linear.inside, linear.outside, linear.zero_point, linear.groups)
 
 
 @dataclass(frozen=True)
@@ -108,13 +108,13 @@ def _dead(channels: Channels, uses: list[_Use]) -> np.ndarray:
         if int(gone.sum()) == before:
             overflowing = [_overflowing(use, roots, gone) for use in uses]
             if not any(members.size for members in overflowing):
-                return gone[roots]
+                return np.asarray(gone[roots])
             gone[np.concatenate(overflowing)] = False
 
 
 def _needed(use: _Use, rows: np.ndarray) -> np.ndarray:
     """Input channels that the given rows of a product cannot do without."""
-    read = use.linear.weight[rows] != 0
+    read: np.ndarray = use.linear.weight[rows] != 0
     read[:, use.linear.outside] = False
     # A constant equal to the zero point adds nothing; another adds the same everywhere unless a tap meets the padding.
     foldable = use.known & ((use.constant == 0) | ~read[:, ~use.linear.inside].any(axis=(0, 1)))
@@ -130,15 +130,15 @@ def _overflowing(use: _Use, roots: np.ndarray, gone: np.ndarray) -> np.ndarray:
     return np.asarray(inputs[(shares[beyond] != 0).any(axis=0)])
 
 
-def _fill_up(channels: Channels, dead: np.ndarray, kept: np.ndarray) -> None:
+def _fill_up(channels: Channels, dead: np.ndarray, kept: np.ndarray, by_eights: bool) -> None:
     """Keep the first dead channels of a tensor (in ``kept``) until their number has the factor the tensor's had."""
     roots = channels.classes.roots(np.arange(len(dead)))
-    by_eights = np.zeros(len(dead), bool)
-    for ids in channels.depthwise:
-        by_eights[roots[ids]] = len(ids) % 8 == 0
+    eights = np.zeros(len(dead), bool)
+    for ids in channels.depthwise if by_eights else ():
+        eights[roots[ids]] = len(ids) % 8 == 0
     for ids in channels.sources:
         mine = roots[ids]
-        factors = (8, 4, 2, 1) if by_eights[mine].any() else (4, 2, 1)
+        factors = (8, 4, 2, 1) if eights[mine].any() else (4, 2, 1)
         factor = next(factor for factor in factors if len(ids) % factor == 0)
         count = int(kept[mine].sum())
         missing = max(factor, -(-count // factor) * factor) - count

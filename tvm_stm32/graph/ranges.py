@@ -290,9 +290,7 @@ def pad_fill(call: relax.Call) -> int | None:
     return int(value) if isinstance(value, float | int) and INT8_MIN <= value <= INT8_MAX else None
 
 
-def _scaled(
-    ends: list[np.ndarray], multiplier: int, shift: int, rounding: str
-) -> tuple[np.ndarray, np.ndarray] | None:
+def _scaled(ends: list[np.ndarray], multiplier: int, shift: int, rounding: str) -> tuple[np.ndarray, np.ndarray] | None:
     """Bounds times a fixed-point number, None where a sum could have wrapped."""
     largest = max(int(np.abs(end).max()) for end in ends)
     if largest << max(int(shift), 0) >= _SAFE:

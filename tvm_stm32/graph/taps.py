@@ -1,4 +1,4 @@
-"""What a ``q.conv2d`` and a ``q.dense`` have in common: weights by output channel, tap and input channel of the group."""
+"""What a ``q.conv2d`` and a ``q.dense`` have in common: sums over taps and input channels."""
 
 from __future__ import annotations
 

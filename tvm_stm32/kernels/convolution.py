@@ -12,7 +12,7 @@ from .depthwise import lower_depthwise
 from .linear import LinearKernel, add_linear_call, form_of
 from .packing import can_pack_lanes, dsp_order, pack_dsp, pack_mve
 from .stage import OutputStage, dsp_stage, mve_stage, output_stage
-from .window import detail_text, geometry_of
+from .window import detail_text, geometry_of, removed_text
 
 
 def lower_conv2d(ctx: KernelContext, call: relax.Call, node: str, data: str, output: str) -> None:
@@ -104,4 +104,5 @@ def _lower_convolution(
         f"conv2d_{shape}", source, form, weights, stage, workspace, "int8_t" if form == "mve" else "int16_t"
     )
     macs = total * weight.shape[0] * depth
-    add_linear_call(ctx, "conv2d", node, data, output, chosen, macs, detail_text(geometry, weight, groups, form))
+    detail = detail_text(geometry, weight, groups, form) + removed_text(call)
+    add_linear_call(ctx, "conv2d", node, data, output, chosen, macs, detail)

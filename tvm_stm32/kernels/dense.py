@@ -11,6 +11,7 @@ from .context import KernelContext
 from .linear import LinearKernel, add_linear_call, form_of
 from .packing import can_pack_lanes, dsp_order, pack_dsp, pack_mve
 from .stage import dsp_stage, mve_stage, output_stage
+from .window import removed_text
 
 
 def lower_dense(ctx: KernelContext, call: relax.Call, node: str, data: str, output: str) -> None:
@@ -51,4 +52,4 @@ def lower_dense(ctx: KernelContext, call: relax.Call, node: str, data: str, outp
     )
     tile_ctype = "int8_t" if form == "mve" else "int16_t"
     chosen = LinearKernel(f"dense_{depth}_{units}", source, form, weights, stage, workspace, tile_ctype)
-    add_linear_call(ctx, "dense", node, data, output, chosen, batch * units * depth, form)
+    add_linear_call(ctx, "dense", node, data, output, chosen, batch * units * depth, form + removed_text(call))

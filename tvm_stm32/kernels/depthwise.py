@@ -8,7 +8,7 @@ from tvm import relax
 from .context import KernelContext
 from .linear import LinearKernel, add_linear_call, form_of
 from .stage import dsp_stage, mve_depthwise_stage, output_stage
-from .window import detail_text, geometry_of
+from .window import detail_text, geometry_of, removed_text
 
 
 def lower_depthwise(
@@ -42,4 +42,5 @@ def lower_depthwise(
     stem = f"depthwise_{weight.shape[1]}x{weight.shape[2]}_{channels}"
     chosen = LinearKernel(stem, source, form, weights, stage, workspace, "int8_t")
     macs = geometry["batch"] * geometry["out_h"] * geometry["out_w"] * weights.size
-    add_linear_call(ctx, "depthwise_conv2d", node, data, output, chosen, macs, detail_text(geometry, weight, 1, form))
+    detail = detail_text(geometry, weight, 1, form) + removed_text(call)
+    add_linear_call(ctx, "depthwise_conv2d", node, data, output, chosen, macs, detail)

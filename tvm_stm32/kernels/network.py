@@ -65,6 +65,8 @@ def build_library(
         input_tensors=[],
         output_tensors=[],
         notes=list(model.notes),
+        removed_channels=model.removed_channels,
+        removed_macs=model.removed_macs,
     )
     built = _Builder(lowered, KernelContext(library, target, level), model.states).build()
     annotate(built, model.tensors)
