@@ -132,8 +132,13 @@ class _Writer:
             shares = np.where(dead, self.removal.shares[variable], 0)
             bias = bias + weight[:, ~linear.outside].sum(axis=1) @ shares
             weight = np.where(dead, 0, weight)[:, :, inputs]
-        changed = not (rows.all() and inputs.all())
-        if not changed and variable not in self.removal.stuck:
+        if (
+            weight.shape == linear.weight.shape
+            and rows.all()
+            and variable not in self.removal.stuck
+            and np.array_equal(weight, linear.weight)
+            and np.array_equal(bias, linear.bias)
+        ):
             return substituted(value, self.replaced)
         self.removal.count += int((~rows).sum())
         spatial = shape_of(value.args[1])[1:-1]
@@ -149,7 +154,7 @@ class _Writer:
         changes: dict[str, Any] = {"out_shape": [*shape_of(value)[:-1], int(rows.sum())]}
         if "groups" in dialect.attributes(value):
             changes["groups"] = groups
-        if changed:
+        if not (rows.all() and inputs.all()):
             changes["source_channels"] = [len(inputs), len(rows)]
         return _with(value, arguments, **changes)
 
