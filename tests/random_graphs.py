@@ -132,7 +132,7 @@ class RandomGraph:
         batch, height, width, channels = shape_of(x)
         size = [int(self.random.integers(1, min(3, extent) + 1)) for extent in (height, width)]
         padding = [int(self.random.integers(0, n)) for n in (*size, *size)] if self.chance(0.4) else [0] * 4
-        out = [(e + b + a - n) // 1 + 1 for e, b, a, n in zip((height, width), padding[:2], padding[2:], size)]
+        out = [height + padding[0] + padding[2] - size[0] + 1, width + padding[1] + padding[3] - size[1] + 1]
         attrs = {"pool": size, "strides": [1, 1], "padding": padding, "clamp_min": -128, "clamp_max": 127}
         shape = (batch, *out, channels)
         if self.chance(0.5):

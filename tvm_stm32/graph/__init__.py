@@ -9,6 +9,7 @@ from tvm import IRModule, relax
 
 from ..model import Model
 from ..target import Target
+from .common import without_repetition
 from .dead_channels import remove_dead_channels
 from .dialect import name_of
 from .indices import IndexGuard
@@ -19,6 +20,7 @@ from .pooling import integer_pool
 from .qdq import Emit, QdqRewriter
 from .qnn import QnnRewriter
 from .quantization import inner_quantization, through_aliases
+from .simplify import Simplify
 from .ssa import Function, normalized, rebuilt
 
 
@@ -47,6 +49,8 @@ def prepare(model: Model, target: Target | None = None) -> IRModule:
             function = simpler
             break
         function = simpler
+    function = _apply(without_repetition(function), lambda view, emit: Simplify(view, emit))
+    function = _apply(adopt_names(function), lambda view, emit: Peephole(view, emit))
     function, removed = remove_dead_channels(function, by_eights=target is None or target.mve)
     model.removed_channels, model.removed_macs = removed.channels, removed.macs
     function = _apply(function, lambda view, emit: IndexGuard(view, emit, model.provenance.file_name))

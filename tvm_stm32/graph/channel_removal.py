@@ -74,10 +74,10 @@ class _Writer:
         shape[axis.axis] = int(kept.sum())
         if name in BINARY:
             arguments = [self._operand(argument, shape_of(variable), axis, kept) for argument in value.args]
-            return _with(value, arguments, out_shape=shape)
+            return operators.changed(value, arguments, out_shape=shape)
         arguments = [substituted(argument, self.replaced) for argument in value.args]
         if name == "q.table" or name in POOLS:
-            return _with(value, arguments, out_shape=shape)
+            return operators.changed(value, arguments, out_shape=shape)
         if name in RESHAPES:
             return relax.op.reshape(arguments[0], shape)
         if name == "relax.nn.pad":
@@ -156,10 +156,4 @@ class _Writer:
             changes["groups"] = groups
         if not (rows.all() and inputs.all()):
             changes["source_channels"] = [len(inputs), len(rows)]
-        return _with(value, arguments, **changes)
-
-
-def _with(call: relax.Call, arguments: list[relax.Expr], **changes: object) -> relax.Call:
-    attrs = {**dialect.attributes(call), **changes}
-    shape, dtype = attrs.pop("out_shape"), attrs.pop("out_dtype")
-    return dialect.call(dialect.name_of(call), arguments, shape, dtype, **attrs)
+        return operators.changed(value, arguments, **changes)

@@ -8,10 +8,10 @@ from tvm import relax
 from . import dialect, operators
 from .activation import activation_bounds
 from .qdq import Emit
-from .ssa import Function, constant, dtype_of, normalized, shape_of
+from .ssa import Function, constant, dtype_of, shape_of
 
 # Operators whose result is clamped by attributes.
-_CLAMPED = {"q.conv2d", "q.dense", "q.add", "q.sub", "q.mul", "q.avg_pool2d", "q.max_pool2d"}
+CLAMPED = {"q.conv2d", "q.dense", "q.add", "q.sub", "q.mul", "q.avg_pool2d", "q.max_pool2d"}
 # Operators that work element by element, whatever the axes mean.
 _ELEMENTWISE = {"q.table", "q.add", "q.sub", "q.mul"}
 
@@ -42,7 +42,7 @@ class Peephole:
         return None
 
     def _clip(self, value: relax.Call) -> relax.Expr | None:
-        producer = self.view.match(value.args[0], *_CLAMPED)
+        producer = self.view.match(value.args[0], *CLAMPED)
         limits = activation_bounds(value)
         if dtype_of(value) != "int8" or limits is None or limits[1] is None:
             return None
@@ -50,8 +50,8 @@ class Peephole:
         if producer is None or self.view.uses.get(value.args[0], 0) != 1:
             return value.args[0] if (low, high) == (-128, 127) else None
         attrs = dialect.attributes(producer)
-        low, high = max(low, attrs["clamp_min"]), min(high, attrs["clamp_max"])
-        return _with(producer, producer.args, clamp_min=min(low, high), clamp_max=high)
+        clamps = [max(low, min(high, int(attrs[key]))) for key in ("clamp_min", "clamp_max")]
+        return operators.changed(producer, producer.args, clamp_min=clamps[0], clamp_max=clamps[1])
 
     def _composed(self, value: relax.Call) -> relax.Expr | None:
         """A table of a table is one table."""
@@ -78,7 +78,7 @@ class Peephole:
             return None
         top, left, bottom, right = attrs["padding"]
         padding = [top + width[2], left + width[4], bottom + width[3], right + width[5]]
-        return _with(value, [pad.args[0], *value.args[1:]], padding=padding)
+        return operators.changed(value, [pad.args[0], *value.args[1:]], padding=padding)
 
     def _max_pool(self, value: relax.Call) -> relax.Expr | None:
         attrs = value.attrs
@@ -131,7 +131,7 @@ class Peephole:
         if any(_axes(call) != axes for call in inner):
             return None
         arguments = [call.args[0] for call in inner] + list(value.args[len(inner) :])
-        result = _with(value, arguments, out_shape=list(shape_of(inner[0].args[0])))
+        result = operators.changed(value, arguments, out_shape=list(shape_of(inner[0].args[0])))
         return relax.op.permute_dims(self.emit(result), axes)
 
 
@@ -152,9 +152,3 @@ def _scalar(expr: relax.Expr) -> float | None:
         return float(value)
     array = constant(expr)
     return float(array.item()) if array is not None and array.size == 1 else None
-
-
-def _with(call: relax.Call, arguments: list[relax.Expr], **changes: object) -> relax.Call:
-    attrs = {**dialect.attributes(call), **changes}
-    shape, dtype = attrs.pop("out_shape"), attrs.pop("out_dtype")
-    return normalized(dialect.call(dialect.name_of(call), arguments, shape, dtype, **attrs))

@@ -75,11 +75,10 @@ class Ranges:
     def __init__(self, view: Function) -> None:
         self.view = view
         self._known: dict[relax.Var, Range] = {}
+        self._calls: dict[relax.Call, Range] = {}
         self._rules: dict[str, Callable[[relax.Call], Range | None]] = {
             "q.table": self._table,
-            "q.add": self._sum,
-            "q.sub": self._sum,
-            "q.mul": self._product,
+            **dict.fromkeys(("q.add", "q.sub", "q.mul"), lambda value: self.binary(value, *map(self.of, value.args))),
             "q.avg_pool2d": self._pool,
             "q.max_pool2d": self._pool,
             "relax.permute_dims": self._transposed,
@@ -91,7 +90,8 @@ class Ranges:
         }
         for binding in view.bindings:
             if isinstance(binding.var.ty, relax.TensorType) and dtype_of(binding.var) == "int8":
-                self._known[binding.var] = self._range(binding.value)
+                value = binding.value
+                self._known[binding.var] = self.of_call(value) if isinstance(value, relax.Call) else self.of(value)
 
     def of(self, expr: relax.Expr) -> Range:
         """The range of an int8 value: a variable or a constant."""
@@ -102,13 +102,13 @@ class Ranges:
             return Range.everything(len(shape_of(expr)))
         return Range.of(array, array)
 
-    def note(self, variable: relax.Var, found: Range) -> None:
-        """The range of a value bound later."""
-        self._known[variable] = found
+    def of_call(self, value: relax.Call) -> Range:
+        """The range of the int8 result of a call."""
+        if value not in self._calls:
+            self._calls[value] = self._range(value)
+        return self._calls[value]
 
-    def _range(self, value: relax.Expr) -> Range:
-        if not isinstance(value, relax.Call):
-            return self.of(value)
+    def _range(self, value: relax.Call) -> Range:
         widest = Range.everything(len(shape_of(value)))
         if 0 in shape_of(value) or any(0 in shape_of(o) for o in operands(value) if _is_tensor(o)):
             return widest
@@ -140,11 +140,15 @@ class Ranges:
             low[where], high[where] = part.min(), part.max()
         return Range.of(low, high)
 
-    def _sum(self, value: relax.Call) -> Range | None:
+    def binary(self, value: relax.Call, left: Range, right: Range) -> Range:
+        """The range of a sum, difference or product of operands with these ranges."""
+        return (self._product if dialect.name_of(value) == "q.mul" else self._sum)(value, left, right)
+
+    def _sum(self, value: relax.Call, *operands_: Range) -> Range:
         attrs = dialect.attributes(value)
         sides = []
-        for side, expr in zip(("lhs", "rhs"), value.args, strict=True):
-            data, zero_point = self.of(expr), int(attrs[f"{side}_zero_point"])
+        for side, data in zip(("lhs", "rhs"), operands_, strict=True):
+            zero_point = int(attrs[f"{side}_zero_point"])
             ends = [(end - zero_point) << int(attrs["left_shift"]) for end in (data.low, data.high)]
             scaled = _scaled(ends, attrs[f"{side}_multiplier"], attrs[f"{side}_shift"], attrs["rounding"])
             if scaled is None:
@@ -154,11 +158,11 @@ class Ranges:
         ends = [low + low2, high + high2] if dialect.name_of(value) == "q.add" else [low - high2, high - low2]
         return self._finished(value, ends)
 
-    def _product(self, value: relax.Call) -> Range | None:
+    def _product(self, value: relax.Call, *operands_: Range) -> Range:
         attrs = dialect.attributes(value)
         left, right = (
             (data.low - int(attrs[f"{side}_zero_point"]), data.high - int(attrs[f"{side}_zero_point"]))
-            for side, data in zip(("lhs", "rhs"), map(self.of, value.args), strict=True)
+            for side, data in zip(("lhs", "rhs"), operands_, strict=True)
         )
         corners = [a * b for a, b in product(left, right)]
         low, high = corners[0], corners[0]
@@ -172,14 +176,12 @@ class Ranges:
         (top, left, _, _), (pool_h, pool_w), (stride_h, stride_w) = (attrs[k] for k in ("padding", "pool", "strides"))
         inside = not (top or left)
         inside = inside and (out_h - 1) * stride_h + pool_h <= height and (out_w - 1) * stride_w + pool_w <= width
-        filled = top < pool_h and left < pool_w
-        filled = filled and (out_h - 1) * stride_h - top < height and (out_w - 1) * stride_w - left < width
         data = Range.of(*(end.reshape(1, 1, 1, -1) for end in self.of(value.args[0]).along(3, channels)))
         if attrs.get("mode") == "requantize":
             count, zero_point = pool_h * pool_w, int(attrs["input_zero_point"])
             ends = [count * (end - zero_point) for end in (data.low, data.high)]
             return self._finished(value, ends) if inside else self._clamps(value)
-        if not filled:
+        if not windows_filled(value):
             return self._clamps(value)
         # The largest and the (rounded) average code of a window lie between its smallest and its largest.
         return data.mapped(lambda end: end.clip(attrs.get("clamp_min", -128), attrs.get("clamp_max", 127)))
@@ -270,6 +272,13 @@ def linear_codes(value: relax.Call, linear: Linear, data: Range) -> tuple[np.nda
         np.where(safe, np.minimum(*codes).clip(*limits), limits[0]),
         np.where(safe, np.maximum(*codes).clip(*limits), limits[1]),
     )
+
+
+def windows_filled(pool: relax.Call) -> bool:
+    """Whether every window of a pool holds an element that is no padding."""
+    attrs, data, out = dialect.attributes(pool), shape_of(pool.args[0]), shape_of(pool)
+    starts = zip(attrs["padding"][:2], attrs["pool"], attrs["strides"], data[1:3], out[1:3], strict=True)
+    return all(before < size and (n - 1) * step - before < extent for before, size, step, extent, n in starts)
 
 
 def permutation(call: relax.Call) -> list[int]:
