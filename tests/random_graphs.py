@@ -26,7 +26,7 @@ class RandomGraph:
         for _ in range(int(generator.integers(2, 6))):
             step = generator.choice(
                 [self.convolution, self.depthwise, self.residual, self.broadcast, self.pool, self.table,
-                 self.pad, self.widen, self.concatenation, self.clip, self.turn]
+                 self.pad, self.widen, self.concatenation, self.clip, self.turn, self.twice]
             )  # fmt: skip
             x = step(x)
         self.outputs = [self.dense(x) if generator.random() < 0.6 else self.convolution(x)]
@@ -124,7 +124,7 @@ class RandomGraph:
         return self.emit(self.binary(left, right, shape_of(left)))
 
     def broadcast(self, x):
-        shape = shape_of(x) if self.chance(0.3) else (shape_of(x)[3],) if self.chance(0.7) else (1,)
+        shape = shape_of(x) if self.chance(0.3) else (shape_of(x)[3],) if self.chance(0.6) else (1,)
         sides = [x, operators.const(random_bytes(self.random, shape), "int8")]
         return self.emit(self.binary(*(sides if self.chance(0.5) else sides[::-1]), shape_of(x)))
 
@@ -136,6 +136,12 @@ class RandomGraph:
         attrs = {"pool": size, "strides": [1, 1], "padding": padding, "clamp_min": -128, "clamp_max": 127}
         shape = (batch, *out, channels)
         if self.chance(0.5):
+            if self.chance(0.3):
+                x = self.table(x)
+            elif self.chance(0.3):
+                wide = [0, 0, 1, 0, 1, 0, 0, 0]
+                x = self.emit(relax.op.nn.pad(x, wide, "constant", -128.0 if self.chance(0.7) else 3.0))
+                shape = (batch, out[0] + 1, out[1] + 1, channels)
             return self.emit(dialect.call("q.max_pool2d", [x], shape, "int8", **attrs))
         mode = str(self.random.choice(["tflm", "upward", "truncate"]))
         if not any(padding) and self.chance(0.4):
@@ -177,6 +183,13 @@ class RandomGraph:
         """A function of each element between two transposes."""
         turned = self.emit(relax.op.permute_dims(x, [0, 3, 1, 2]))
         return self.emit(relax.op.permute_dims(self.table(turned), [0, 2, 3, 1]))
+
+    def twice(self, x):
+        """A value computed two times."""
+        state = self.random.bit_generator.state
+        first = self.table(x)
+        self.random.bit_generator.state = state
+        return self.emit(self.binary(first, self.table(x), shape_of(x)))
 
     def dense(self, x):
         flat = self.emit(relax.op.reshape(x, (1, int(np.prod(shape_of(x))))))

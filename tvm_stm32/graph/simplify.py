@@ -43,7 +43,8 @@ class Simplify:
         if name == "q.table":
             return self._table(value)
         if name == "q.max_pool2d":
-            return self._padded_pool(value) or self._pooled_table(value)
+            padded = self._padded_pool(value)
+            return self._pooled_table(value) if padded is None else padded
         return None
 
     def _folded(self, value: relax.Call) -> relax.Expr | None:
@@ -71,7 +72,7 @@ class Simplify:
     def _as_table(self, value: relax.Call) -> relax.Expr | None:
         """A sum or product with one number is a function of each code."""
         left, right = value.args
-        if left is right:
+        if left.same_as(right):
             data, sides = left, {0, 1}
         else:
             fixed = [len({*self.ranges.of(side).hull()}) == 1 for side in (left, right)]
@@ -103,17 +104,25 @@ class Simplify:
             return source
         bounds = int(met[0]), int(met[-1])
         producer = self.view.match(source, *CLAMPED)
-        if producer is None or self.view.uses.get(source, 0) != 1 or not (met == codes.clip(*bounds)).all():
+        if producer is None or not self._read_once(source) or not (met == codes.clip(*bounds)).all():
             return None
         attrs = dialect.attributes(producer)
         limits = np.clip([attrs.get("clamp_min", INT8_MIN), attrs.get("clamp_max", INT8_MAX)], *bounds).tolist()
         return operators.changed(producer, producer.args, clamp_min=limits[0], clamp_max=limits[1])
 
+    def _read_once(self, expr: relax.Expr | None) -> bool:
+        """Whether a value has one reader, whatever names it goes by."""
+        while isinstance(expr, relax.Var):
+            if self.view.uses.get(expr, 0) != 1:
+                return False
+            expr = self.view.definitions.get(expr)
+        return True
+
     def _pooled_table(self, value: relax.Call) -> relax.Expr | None:
         """The largest of table entries that never decrease is the entry of the largest: pool first, there is less."""
         attrs = dialect.attributes(value)
         inner = self.view.match(value.args[0], "q.table")
-        if inner is None or self.view.uses.get(value.args[0], 0) != 1 or not windows_filled(value):
+        if inner is None or not self._read_once(value.args[0]) or not windows_filled(value):
             return None
         entries = constant(inner.args[1])
         if entries is None or np.prod(shape_of(value)) >= np.prod(shape_of(inner)):
