@@ -10,8 +10,8 @@ from tvm import relax
 
 from . import dialect, operators
 from .channels import BINARY, POOLS, Axis, Channels
+from .moves import RESHAPES, pad_fill
 from .naming import substituted
-from .ranges import RESHAPES, pad_fill
 from .ssa import Function, constant, dtype_of, normalized, rebuilt, shape_of
 from .taps import Linear, linear_of
 

@@ -14,7 +14,7 @@ import numpy as np
 from tvm import relax
 
 from . import dialect
-from .ranges import RESHAPES, pad_fill, permutation
+from .moves import RESHAPES, pad_fill, permutation
 from .ssa import Function, constant, dtype_of, operands, shape_of
 from .taps import Linear, linear_of
 

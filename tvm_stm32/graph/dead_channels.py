@@ -18,9 +18,9 @@ from tvm import relax
 
 from .channel_removal import Removal, without_channels
 from .channels import Channels, Product
-from .ranges import Range, Ranges, linear_codes
+from .ranges import Range, Ranges
 from .ssa import Function, shape_of
-from .taps import Linear, accumulator_range, linear_of
+from .taps import Linear, accumulator_range, linear_codes, linear_of
 
 _INT32 = 1 << 31
 
@@ -65,10 +65,11 @@ def _settled(ranges: Ranges, value: relax.Expr) -> Linear | None:
     if linear is None or 0 in shape_of(value):
         return None
     data = ranges.of(value.args[0])
-    low, high = linear_codes(value, linear, data)
+    ends = data.along(data.low.ndim - 1, shape_of(value.args[0])[-1])
+    low, high = linear_codes(value, linear, *ends)
     constant = (low == high) & linear.weight.any(axis=(1, 2))
     # Requantization never decreases, so any sum between the smallest and the largest gives the same code.
-    sums, _ = accumulator_range(linear, *data.along(data.low.ndim - 1, shape_of(value.args[0])[-1]))
+    sums, _ = accumulator_range(linear, *ends)
     constant &= np.abs(sums) < _INT32
     if not constant.any():
         return None

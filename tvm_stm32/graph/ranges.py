@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 from tvm import relax
@@ -18,14 +17,12 @@ from tvm import relax
 from ..numerics import INT8_MAX, INT8_MIN, MULTIPLY
 from . import dialect
 from .activation import activation_bounds
+from .moves import RESHAPES, pad_fill, permutation, windows_filled
 from .ssa import Function, constant, dtype_of, operands, shape_of
-from .taps import Linear, accumulator_range, linear_of
+from .taps import SAFE, Linear, linear_codes, linear_of
 
 # Operators that pick, repeat or reorder elements of their first operand.
 _MOVES = {"relax.strided_slice", "relax.broadcast_to", "relax.repeat", "relax.tile", "relax.flip"}
-RESHAPES = {"relax.reshape", "relax.squeeze", "relax.expand_dims", "relax.flatten"}
-# Magnitudes below this meet no wrap-around on their way through a multiplier.
-_SAFE = 1 << 30
 # Ranges with more elements become one pair of bounds.
 _MOST_ELEMENTS = 1 << 22
 
@@ -123,7 +120,7 @@ class Ranges:
 
     def _linear(self, value: relax.Call, linear: Linear) -> Range:
         data = self.of(value.args[0])
-        low, high = linear_codes(value, linear, data)
+        low, high = linear_codes(value, linear, *data.along(data.low.ndim - 1, shape_of(value.args[0])[-1]))
         shape = (1,) * (len(shape_of(value)) - 1) + (-1,)
         return Range.of(low.reshape(shape), high.reshape(shape))
 
@@ -252,57 +249,10 @@ class Ranges:
         return Range.of(low, high)
 
 
-def linear_codes(value: relax.Call, linear: Linear, data: Range) -> tuple[np.ndarray, np.ndarray]:
-    """Smallest and largest code of each output channel of a ``q.conv2d`` or ``q.dense``.
-
-    A known sum has a known code even where the reference's shift to the left wraps; a range must not meet that.
-    """
-    attrs = dialect.attributes(value)
-    low, high = accumulator_range(linear, *data.along(data.low.ndim - 1, shape_of(value.args[0])[-1]))
-    multiplier, shift = (np.asarray(constant(argument), np.int64) for argument in value.args[3:5])
-    largest = np.maximum(np.abs(low), np.abs(high))
-    safe = (largest < _SAFE >> np.clip(shift, 0, 31)) & (shift <= 31)
-    if attrs["rounding"] == "tflm":
-        safe |= (low == high) & (largest < 1 << 31) & (shift <= 31)
-    scaled = [MULTIPLY[attrs["rounding"]](np.where(safe, end, 0), multiplier, shift) for end in (low, high)]
-    codes = [end + int(attrs["output_zero_point"]) for end in scaled]
-    safe &= (np.abs(codes[0]) < 1 << 31) & (np.abs(codes[1]) < 1 << 31)
-    limits = int(attrs["clamp_min"]), int(attrs["clamp_max"])
-    return (
-        np.where(safe, np.minimum(*codes).clip(*limits), limits[0]),
-        np.where(safe, np.maximum(*codes).clip(*limits), limits[1]),
-    )
-
-
-def windows_filled(pool: relax.Call) -> bool:
-    """Whether every window of a pool holds an element that is no padding."""
-    attrs, data, out = dialect.attributes(pool), shape_of(pool.args[0]), shape_of(pool)
-    starts = zip(attrs["padding"][:2], attrs["pool"], attrs["strides"], data[1:3], out[1:3], strict=True)
-    return all(before < size and (n - 1) * step - before < extent for before, size, step, extent, n in starts)
-
-
-def permutation(call: relax.Call) -> list[int]:
-    """The axes of a ``permute_dims``."""
-    rank = len(shape_of(call))
-    if call.attrs.axes is None:
-        return list(reversed(range(rank)))
-    return [int(axis) % rank for axis in call.attrs.axes]
-
-
-def pad_fill(call: relax.Call) -> int | None:
-    """The code a constant ``pad`` fills an int8 tensor with, or None for other pads."""
-    if str(call.attrs.pad_mode) != "constant" or any(int(w) < 0 for w in call.attrs.pad_width):
-        return None
-    expr = call.args[1] if len(call.args) > 1 else getattr(call.attrs, "pad_value", None)
-    array = constant(expr) if isinstance(expr, relax.Expr) else None
-    value: Any = getattr(expr, "value", expr) if array is None else array.item() if array.size == 1 else None
-    return int(value) if isinstance(value, float | int) and INT8_MIN <= value <= INT8_MAX else None
-
-
 def _scaled(ends: list[np.ndarray], multiplier: int, shift: int, rounding: str) -> tuple[np.ndarray, np.ndarray] | None:
     """Bounds times a fixed-point number, None where a sum could have wrapped."""
     largest = max(int(np.abs(end).max()) for end in ends)
-    if largest << max(int(shift), 0) >= _SAFE:
+    if largest << max(int(shift), 0) >= SAFE:
         return None
     scaled = [MULTIPLY[rounding](end, int(multiplier), int(shift)) for end in ends]
     return np.minimum(*scaled), np.maximum(*scaled)

@@ -9,9 +9,10 @@ from ..numerics import INT8_MAX, INT8_MIN
 from . import dialect, operators
 from .activation import activation_bounds
 from .channels import BINARY
+from .moves import pad_fill, windows_filled
 from .peephole import CLAMPED
 from .qdq import Emit
-from .ranges import Range, Ranges, pad_fill, windows_filled
+from .ranges import Range, Ranges
 from .ssa import Function, constant, dtype_of, shape_of
 
 # Tensors with fewer elements than a table has entries gain nothing from one.

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import relax
 
+from ..numerics import MULTIPLY
 from . import dialect
 from .ssa import constant, shape_of
+
+# Magnitudes below this meet no wrap-around on their way through a multiplier.
+SAFE = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -86,3 +90,25 @@ def accumulator_range(linear: Linear, low: np.ndarray, high: np.ndarray) -> tupl
     smallest = np.where(nowhere, 0, np.where(border, np.minimum(smallest, 0), smallest))
     largest = np.where(nowhere, 0, np.where(border, np.maximum(largest, 0), largest))
     return linear.bias + smallest.sum(axis=(1, 2)), linear.bias + largest.sum(axis=(1, 2))
+
+
+def linear_codes(value: relax.Call, linear: Linear, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Smallest and largest code of each output channel, input channel c being between ``low[c]`` and ``high[c]``.
+
+    A known sum has a known code even where the reference's shift to the left wraps; a range must not meet that.
+    """
+    attrs = dialect.attributes(value)
+    low, high = accumulator_range(linear, low, high)
+    multiplier, shift = (np.asarray(constant(argument), np.int64) for argument in value.args[3:5])
+    largest = np.maximum(np.abs(low), np.abs(high))
+    safe = (largest < SAFE >> np.clip(shift, 0, 31)) & (shift <= 31)
+    if attrs["rounding"] == "tflm":
+        safe |= (low == high) & (largest < 1 << 31) & (shift <= 31)
+    scaled = [MULTIPLY[attrs["rounding"]](np.where(safe, end, 0), multiplier, shift) for end in (low, high)]
+    codes = [end + int(attrs["output_zero_point"]) for end in scaled]
+    safe &= (np.abs(codes[0]) < 1 << 31) & (np.abs(codes[1]) < 1 << 31)
+    limits = int(attrs["clamp_min"]), int(attrs["clamp_max"])
+    return (
+        np.where(safe, np.minimum(*codes).clip(*limits), limits[0]),
+        np.where(safe, np.maximum(*codes).clip(*limits), limits[1]),
+    )
