@@ -130,7 +130,7 @@ class _Writer:
         elif data is not None and not every and groups == 1:
             dead = self.removal.dead[data.ids]
             shares = np.where(dead, self.removal.shares[variable], 0)
-            bias = bias + weight[:, ~linear.outside].sum(axis=1) @ shares
+            bias = bias + weight[:, ~linear.outside].sum(axis=1, dtype=np.int64) @ shares
             weight = np.where(dead, 0, weight)[:, :, inputs]
         if (
             weight.shape == linear.weight.shape

@@ -103,7 +103,7 @@ def _dead(channels: Channels, uses: list[_Use]) -> np.ndarray:
     gone = ~np.array(channels.classes.pinned, bool)
     while True:
         before = int(gone.sum())
-        for use in uses:
+        for use in reversed(uses):
             inputs, rows = roots[use.product.inputs], ~gone[roots[use.product.outputs]]
             gone[inputs[_needed(use, rows)]] = False
         if int(gone.sum()) == before:
@@ -125,7 +125,9 @@ def _needed(use: _Use, rows: np.ndarray) -> np.ndarray:
 def _overflowing(use: _Use, roots: np.ndarray, gone: np.ndarray) -> np.ndarray:
     """Classes whose share takes a bias out of int32."""
     inputs = roots[use.product.inputs]
-    shares = use.linear.weight[:, ~use.linear.outside].sum(axis=1) * np.where(gone[inputs], use.constant, 0)
+    shares = use.linear.weight[:, ~use.linear.outside].sum(axis=1, dtype=np.int64) * np.where(
+        gone[inputs], use.constant, 0
+    )
     total = use.linear.bias + shares.sum(axis=1)
     beyond = ((total < -_INT32) | (total >= _INT32)) & ~gone[roots[use.product.outputs]]
     return np.asarray(inputs[(shares[beyond] != 0).any(axis=0)])

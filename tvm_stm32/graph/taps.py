@@ -13,11 +13,13 @@ from .ssa import constant, shape_of
 
 # Magnitudes below this meet no wrap-around on their way through a multiplier.
 SAFE = 1 << 30
+# Weights looked at together: a limit of memory.
+_PRODUCTS_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True)
 class Linear:
-    """The sums of one operator: ``weight`` [O, taps, I] and ``bias`` [O], int64.
+    """The sums of one operator: ``weight`` [O, taps, I] in int8 and ``bias`` [O] in int64.
 
     ``sources`` [O, I] names the input channel of each weight. A tap is ``inside`` when no output position finds it in
     the padding, ``outside`` when every one does.
@@ -52,7 +54,7 @@ def linear_of(value: relax.Expr) -> Linear | None:
     sources = group[:, None] * group_in + np.arange(group_in)
     inside, outside = _taps(value, weight.shape) if name == "q.conv2d" else (np.array([True]), np.array([False]))
     return Linear(
-        weight.reshape(channels, -1, group_in).astype(np.int64),
+        weight.reshape(channels, -1, group_in),
         bias.astype(np.int64),
         sources,
         inside,
@@ -83,13 +85,22 @@ def accumulator_range(linear: Linear, low: np.ndarray, high: np.ndarray) -> tupl
 
     A tap in the padding counts as the zero point.
     """
-    ends = [(end - linear.zero_point)[linear.sources][:, None, :] for end in (low, high)]
-    products = linear.weight * ends[0], linear.weight * ends[1]
+    rows = len(linear.bias)
+    step = max(1, _PRODUCTS_AT_ONCE * rows // max(1, linear.weight.size))
+    parts = [_sums(linear, slice(row, row + step), low, high) for row in range(0, rows, step)]
+    smallest, largest = (np.concatenate(ends) for ends in zip(*parts, strict=True))
+    return linear.bias + smallest, linear.bias + largest
+
+
+def _sums(linear: Linear, rows: slice, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    weight = linear.weight[rows].astype(np.int64)
+    ends = [(end - linear.zero_point)[linear.sources[rows]][:, None, :] for end in (low, high)]
+    products = weight * ends[0], weight * ends[1]
     smallest, largest = np.minimum(*products), np.maximum(*products)
-    border, nowhere = (~linear.inside)[:, None], linear.outside[:, None]
-    smallest = np.where(nowhere, 0, np.where(border, np.minimum(smallest, 0), smallest))
-    largest = np.where(nowhere, 0, np.where(border, np.maximum(largest, 0), largest))
-    return linear.bias + smallest.sum(axis=(1, 2)), linear.bias + largest.sum(axis=(1, 2))
+    smallest[:, ~linear.inside] = np.minimum(smallest[:, ~linear.inside], 0)
+    largest[:, ~linear.inside] = np.maximum(largest[:, ~linear.inside], 0)
+    smallest[:, linear.outside], largest[:, linear.outside] = 0, 0
+    return smallest.sum(axis=(1, 2)), largest.sum(axis=(1, 2))
 
 
 def linear_codes(value: relax.Call, linear: Linear, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
