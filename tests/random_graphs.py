@@ -136,7 +136,7 @@ class RandomGraph:
         attrs = {"pool": size, "strides": [1, 1], "padding": padding, "clamp_min": -128, "clamp_max": 127}
         shape = (batch, *out, channels)
         if self.chance(0.5):
-            if self.chance(0.3):
+            if self.chance(0.5):
                 x = self.table(x)
             elif self.chance(0.3):
                 wide = [0, 0, 1, 0, 1, 0, 0, 0]
