@@ -14,7 +14,7 @@ from tvm_stm32.compiler import CompileOptions, compile_model
 from tvm_stm32.graph import dialect, operators
 from tvm_stm32.graph.dead_channels import Report, remove_dead_channels
 from tvm_stm32.graph.ranges import Ranges
-from tvm_stm32.graph.ssa import Function, constant, shape_of
+from tvm_stm32.graph.ssa import Function, constant, normalized, shape_of
 from tvm_stm32.kernels.network import build_library
 from tvm_stm32.model import Model, Provenance, TensorInfo
 
@@ -156,6 +156,20 @@ def test_unread_channels_go_back_to_the_first_layer_and_fours_stay():
 def test_outputs_keep_their_shape():
     function, report = remove_dead_channels(chain([OPEN] * 4, np.zeros((4, 1, 1, 4))))
     assert shape_of(convolutions(function)[-1]) == (1, 4, 4, 4) and report.channels == 0
+
+
+def test_channels_that_an_operator_without_a_rule_reads_stay():
+    function = chain([OPEN, CLOSED] * 4, np.full((4, 1, 1, 8), 40))
+    view = Function(function)
+    softmax = normalized(
+        dialect.call("q.softmax", [view.bindings[0].var, operators.const(np.zeros(256), "int32")], (1, 4, 4, 8), "int8")
+    )
+    out = relax.Var("out", softmax.ty)
+    bindings = [view.bindings[0], relax.VarBinding(out, softmax)]
+    body = relax.SeqExpr([relax.DataflowBlock(bindings)], out)
+    whole = relax.Function(function.params, body, softmax.ty).with_attr("global_symbol", "main")
+    smaller, report = remove_dead_channels(whole)
+    assert report.channels == 0 and shape_of(convolutions(smaller)[0])[3] == 8
 
 
 def test_vww_needs_half_of_its_multiplications():
