@@ -22,25 +22,33 @@ from .context import KernelContext
 from .convolution_block import tile_rows
 from .linear import LinearKernel, add_linear_call, form_of
 from .stage import OutputStage, output_stage
+from .window import removed_text
 
 
 def lower_dense(ctx: KernelContext, call: relax.Call, node: str, data: str, output: str) -> None:
     """``q.dense``: one row of the input at a time, widened once."""
-    attrs = dialect.attributes(call)
     weight, bias = constant(call.args[1]), constant(call.args[2])
     assert weight is not None and bias is not None
-    units, depth = weight.shape
-    batch = int(np.prod(shape_of(call))) // units
     stage, weight = output_stage(call, weight, bias)
     form = form_of(ctx)
-    if form != "scalar":
+    if form == "scalar":
+        _lower_scalar(ctx, call, node, data, output, weight, stage)
+    else:
         _lower_block(ctx, call, node, data, output, weight, stage, form)
-        return
+    ctx.library.calls[-1].detail += removed_text(call)
+
+
+def _lower_scalar(
+    ctx: KernelContext, call: relax.Call, node: str, data: str, output: str, weight: np.ndarray, stage: OutputStage
+) -> None:
+    units, depth = weight.shape
+    batch = int(np.prod(shape_of(call))) // units
+    zero_point = dialect.attributes(call)["input_zero_point"]
     source = ctx.render(
-        "dense.c.j2", batch=batch, units=units, depth=depth, input_zero_point=attrs["input_zero_point"], **stage.values
+        "dense.c.j2", batch=batch, units=units, depth=depth, input_zero_point=zero_point, **stage.values
     )
     chosen = LinearKernel(f"dense_{depth}_{units}", source, weight.reshape(-1), stage, depth * 2)
-    add_linear_call(ctx, "dense", node, data, output, chosen, batch * units * depth, form)
+    add_linear_call(ctx, "dense", node, data, output, chosen, batch * units * depth, "scalar")
 
 
 _UNROLLED = {"time": 16, "balanced": 4, "ram": 4, "size": 2}
