@@ -16,7 +16,7 @@ from .block_call import (
     packs_lanes,
     requantizer_of,
 )
-from .blocks.matmul_mve import matmul_mve_block, matmul_mve_records
+from .blocks.matmul_mve import VectorLayout, matmul_mve_block, matmul_mve_records
 from .blocks.vector import GROUP, vector_block, vector_records
 from .context import KernelContext
 from .convolution_block import tile_rows
@@ -72,7 +72,9 @@ def _lower_block(
     finished = requantizer is not None
     if form == "mve":
         steps = -(-depth // 16)
-        block = matmul_mve_block(1, steps, units, units, requantizer, UNROLLED_MVE[ctx.level], wide=8)
+        block = matmul_mve_block(
+            1, VectorLayout(steps, 16 * steps), units, units, requantizer, UNROLLED_MVE[ctx.level], wide=8
+        )
         records = matmul_mve_records(weight, stage, zero_point, 8, requantizer)
         tile_bytes, fill, at_once = 16 * steps, 16 * steps - depth, 8
     else:

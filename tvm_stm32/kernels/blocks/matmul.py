@@ -14,6 +14,8 @@ block stores sums (of codes that are not doubled), and records end with the weig
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ..stage import OutputStage
@@ -25,9 +27,32 @@ _HEAD = 8
 _TAIL = 12
 
 
+@dataclass(frozen=True)
+class Layout:
+    """Where the inputs of a block lie, in bytes: from pair of depths to pair, from pixel to pixel, from row to row.
+
+    A tile is one row of ``steps`` pairs; a block that reads a convolution's rows in place has one for each kernel row.
+    """
+
+    steps: int
+    step_bytes: int = ROW_BYTES
+    pixel_bytes: int = 4
+    rows: int = 1
+    row_bytes: int = 0
+
+    @property
+    def total(self) -> int:
+        """Pairs of depths of all rows."""
+        return self.rows * self.steps
+
+    def reach(self, pixels: int) -> int:
+        """The largest offset of an input word from the first."""
+        return (self.rows - 1) * self.row_bytes + (self.steps - 1) * self.step_bytes + (pixels - 1) * self.pixel_bytes
+
+
 def matmul_block(
     pixels: int,
-    steps: int,
+    layout: Layout,
     channels: int,
     stride: int,
     packed: bool,
@@ -38,9 +63,11 @@ def matmul_block(
 ) -> Block:
     """``NAME(tile, weights, output)``: ``channels`` codes of each of ``pixels`` pixels ``stride`` bytes apart.
 
-    ``steps`` is half the depth; at most ``unrolled`` of them are written out (all of them when there are no more).
-    Without ``stage`` the output is int32 sums. ``doubles``: two inputs are one LDRD, whose offset reaches 1020 bytes.
+    At most ``unrolled`` pairs of depths are written out (all of them when there are no more). Without ``stage`` the
+    output is int32 sums. ``doubles``: words of two pixels that are neighbours are one LDRD, whose offset reaches 1020
+    bytes.
     """
+    doubles = doubles and layout.pixel_bytes == 4
     unrolled = min(unrolled, 60) if doubles else unrolled
     tile, weights = Variable("tile", POINTER_IN), Variable("weights", POINTER_IN)
     output = Variable("output", POINTER_OUT)
@@ -51,26 +78,26 @@ def matmul_block(
     if stage is not None and stage.common:
         stage.keep_common(block, scaling, weights)
 
-    def channel_pair(count: int) -> None:
-        sums = _Sums(block, pixels, packed, count, doubles)
+    def channel_pair(count: int, first: int, following: int) -> None:
+        sums = _Sums(block, pixels, packed, count, doubles, layout)
         block.unpark(tile)
         sums.first_step(tile, weights)
         block.emit("advance", weights, constant=_HEAD)
-        length, chunks, rest = chunked(steps - 1, unrolled)
-        sums.steps(tile, weights, 1, length, chunks)
-        # A loop leaves both pointers behind its chunks.
-        passed = length * chunks if chunks > 1 else 0
-        if rest:
-            sums.steps(tile, weights, 1, rest, 1)
-        behind = 4 * (steps - passed)
-        _finish(block, sums, weights, output, behind, stride, stage, scaling)
-        block.emit("advance", weights, constant=behind + (_TAIL if stage is not None and not stage.common else 0))
+        behind = sums.all_steps(tile, weights, unrolled)
+        _finish(block, sums, weights, output, behind, stride, stage, scaling, first, following)
+        tail = _TAIL if stage is not None and not stage.common else 0
+        if behind + tail:
+            block.emit("advance", weights, constant=behind + tail)
 
-    if channels >= 2:
-        with block.loop("pairs", channels // 2, parked=True):
-            channel_pair(2)
+    # Two pairs an iteration where their products are few.
+    pairs = channels // 2
+    together = 2 if pairs % 2 == 0 and layout.total <= min(8, unrolled // 2) else 1
+    if pairs:
+        with block.loop("pairs", pairs // together, parked=True):
+            for number in range(together):
+                channel_pair(2, 2 * number, 0 if number + 1 < together else 2 * together)
     if channels % 2:
-        channel_pair(1)
+        channel_pair(1, 0, 1)
     return block
 
 
@@ -100,15 +127,38 @@ def spread_block(depth: int) -> Block:
     return block
 
 
+def row_block(count: int) -> Block:
+    """``NAME(input, row)``: ``count`` (a multiple of 4) codes, widened as in the tile but in their own order."""
+    source, row = Variable("input", POINTER_IN), Variable("row", POINTER_OUT)
+    block = Block([source, row])
+    mask = block.set(block.variable("mask"), 0x01FE01FE)
+    codes, even = [block.variable(f"x{n}") for n in range(2)], [block.variable(f"even_{n}") for n in range(2)]
+    low = block.variable("low")
+    words = count // 4
+    at_once = 2 if words % 2 == 0 else 1
+    with block.loop("words", words // at_once):
+        for number in range(at_once):
+            block.emit("load", codes[number], source, constant=4 * number)
+        for x, other in list(zip(codes, even, strict=True))[:at_once]:
+            block.emit("flip", x, x, constant=0x80808080)
+            block.emit("and_shifted_left_1", other, mask, x)
+            block.emit("and_shifted_right_7", x, mask, x)
+        for number, (x, other) in enumerate(list(zip(codes, even, strict=True))[:at_once]):
+            block.emit("pack_low", low, other, x)
+            block.emit("pack_high", x, x, other)
+            block.emit("store", None, row, low, constant=8 * number)
+            block.emit("store", None, row, x, constant=8 * number + 4)
+        block.emit("advance", source, constant=4 * at_once)
+        block.emit("advance", row, constant=8 * at_once)
+    return block
+
+
 class _Sums:
     """Accumulators of all pixels: ``even`` channel, and ``odd`` (with the even one in its low bits when packed)."""
 
-    def __init__(self, block: Block, pixels: int, packed: bool, channels: int, doubles: bool) -> None:
-        self.block = block
-        self.packed = packed
-        self.channels = channels
-        self.doubles = doubles
-        self.pixels = pixels
+    def __init__(self, block: Block, pixels: int, packed: bool, channels: int, doubles: bool, layout: Layout) -> None:
+        self.block, self.pixels, self.packed, self.channels = block, pixels, packed, channels
+        self.doubles, self.layout = doubles, layout
         self.even = [block.variable(f"even_{pixel}") for pixel in range(pixels)]
         self.odd = [block.variable(f"odd_{pixel}") for pixel in range(pixels)]
         self.both = block.variable("both")
@@ -126,16 +176,46 @@ class _Sums:
                 block.emit("add_shifted_8", odd, even, odd)
         self._step(tile, weights, _HEAD, 0, even, odd)
 
-    def steps(self, tile: Variable, weights: Variable, first: int, count: int, chunks: int) -> None:
-        """``chunks`` times ``count`` pairs of depths."""
-        block = self.block
+    def all_steps(self, tile: Variable, weights: Variable, unrolled: int) -> int:
+        """The other pairs of depths; returns how many bytes behind ``weights`` the weights end."""
+        block, layout = self.block, self.layout
+        if layout.total <= unrolled and layout.reach(self.pixels) < 4096:
+            for row in range(layout.rows):
+                first = 0 if row else 1
+                with block.repeat(layout.steps - first) as k:
+                    at = row * layout.row_bytes + first * layout.step_bytes
+                    weights_at = 4 * (row * layout.steps + first)
+                    self._step(tile, weights, k(weights_at, 4), k(at, layout.step_bytes), None, None)
+            return 4 * layout.total
+        passed = self._row(tile, weights, 1, unrolled)
+        if layout.rows == 1:
+            return 4 * (layout.steps - passed)
+        self._next_row(tile, weights, passed)
+        with block.loop("rows", layout.rows - 1, parked=True):
+            self._next_row(tile, weights, self._row(tile, weights, 0, unrolled))
+        return 0
+
+    def _row(self, tile: Variable, weights: Variable, first: int, unrolled: int) -> int:
+        """Pairs from ``first`` on; returns how many of them both pointers have passed."""
+        length, chunks, rest = chunked(self.layout.steps - first, unrolled)
+        self._steps(tile, weights, first, length, chunks)
+        self._steps(tile, weights, first, rest, 1)
+        return length * chunks if chunks > 1 else 0
+
+    def _next_row(self, tile: Variable, weights: Variable, passed: int) -> None:
+        """Both pointers, which have passed some pairs of a row, go to the start of the next."""
+        self.block.move(tile, self.layout.row_bytes - passed * self.layout.step_bytes, self.both)
+        self.block.move(weights, 4 * (self.layout.steps - passed), self.both)
+
+    def _steps(self, tile: Variable, weights: Variable, first: int, count: int, chunks: int) -> None:
+        block, step = self.block, self.layout.step_bytes
         if count == 0:
             return
         with block.loop("chunks", chunks, parked=True):
             with block.repeat(count) as k:
-                self._step(tile, weights, k(4 * first, 4), k(ROW_BYTES * first, ROW_BYTES), None, None)
+                self._step(tile, weights, k(4 * first, 4), k(step * first, step), None, None)
             if chunks > 1:
-                block.emit("advance", tile, constant=ROW_BYTES * count)
+                block.emit("advance", tile, constant=step * count)
                 block.emit("advance", weights, constant=4 * count)
 
     def _step(
@@ -152,10 +232,12 @@ class _Sums:
         for start in range(0, self.pixels, 2):
             pair = range(start, min(start + 2, self.pixels))
             if self.doubles and len(pair) == 2:
-                block.emit("load_2", tuple(self.inputs), tile, constant=_plus(tile_offset, 4 * start))
+                block.emit(
+                    "load_2", tuple(self.inputs), tile, constant=_plus(tile_offset, self.layout.pixel_bytes * start)
+                )
             else:
                 for pixel, x in zip(pair, self.inputs, strict=False):
-                    block.emit("load", x, tile, constant=_plus(tile_offset, 4 * pixel))
+                    block.emit("load", x, tile, constant=_plus(tile_offset, self.layout.pixel_bytes * pixel))
             if start == 0:
                 block.emit("sxtb16", self.low, self.both)
                 if not self.packed and self.channels == 2:
@@ -180,9 +262,12 @@ def _finish(
     stride: int,
     stage: Requantizer | None,
     scaling: Scaling,
+    first: int,
+    following: int,
 ) -> None:
+    """Codes (or sums) of a pair of channels, ``first`` of those at ``output``; then ``output`` moves on."""
     size = 4 if stage is None else 1
-    near = stride * (sums.pixels - 1) + size < 4096
+    near = stride * (sums.pixels - 1) + size * (first + 2) < 4096
     block.unpark(output)
     for channel, totals in ((1, sums.odd), (0, sums.even)):
         if channel >= sums.channels:
@@ -195,7 +280,7 @@ def _finish(
             if channel == 1 and sums.packed:
                 block.emit("subtract", total, total, sums.even[pixel])
                 block.emit("shift_right", total, total, constant=8)
-            place = size * channel + (pixel * stride if near else 0)
+            place = size * (first + channel) + (pixel * stride if near else 0)
             if stage is None:
                 block.emit("store", None, output, total, constant=place)
             else:
@@ -203,8 +288,9 @@ def _finish(
                 block.emit("store_8", None, output, total, constant=place)
             if not near:
                 block.move(output, stride if pixel + 1 < sums.pixels else -pixel * stride, scaling.scratch)
-    block.emit("advance", output, constant=size * sums.channels)
-    block.park(output)
+    if following:
+        block.emit("advance", output, constant=size * following)
+        block.park(output)
 
 
 def matmul_records(

@@ -79,6 +79,7 @@ OPERATIONS = {
     "vload_words": Operation("vldrw.32 {d}, [{a}, #{i}]", "{d} = ai_vload_words({a} + {i});"),
     "vload_widened": Operation("vldrb.s32 {d}, [{a}, #{i}]", "{d} = vldrbq_s32({a} + {i});"),
     "vtake": Operation("vldrw.32 {d}, [{a}], #16", "{d} = vldrbq_s8({a});\n{a} += 16;"),
+    "vtake_bytes": Operation("vldrb.8 {d}, [{a}], #16", "{d} = vldrbq_s8({a});\n{a} += 16;"),
     "vtake_words": Operation("vldrw.32 {d}, [{a}], #16", "{d} = ai_vload_words({a});\n{a} += 16;"),
     "vtake_widened": Operation("vldrb.s32 {d}, [{a}], #4", "{d} = vldrbq_s32({a});\n{a} += 4;"),
     "vput_narrowed": Operation("vstrb.32 {b}, [{a}], #4", "vstrbq_s32({a}, {b});\n{a} += 4;"),
