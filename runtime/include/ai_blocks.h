@@ -304,6 +304,16 @@ AI_INLINE int8_t *ai_spread_code(int8_t *tile, int32_t row, int32_t code, int32_
     return tile;
 }
 
+/* `value` into one halfword of each of `count` words; `halves` is the first such halfword. */
+AI_INLINE void ai_put_halves(int8_t *halves, int32_t value, int32_t count)
+{
+    int32_t i;
+
+    for (i = 0; i < count; i++) {
+        ai_store_half(halves + (ptrdiff_t)4 * i, value);
+    }
+}
+
 /* Requantize the sums of a pixel where the fast form does not hold. */
 AI_INLINE void ai_finish_sums(const ai_output_stage *stage, const int8_t *sums, int32_t channels, int8_t *output)
 {

@@ -57,7 +57,8 @@ def lower_depthwise_block(
     columns = _columns(geometry)
     rows = 2 if stride == 1 and out_h > 1 else 1
     requantizer = Requantizer.of(stage)
-    texts = {"pairs": block_text(ctx, pairs_block(channels, columns), "pairs"), "last": ""}
+    inside = min(geometry["width"], columns - geometry["pad_left"])
+    texts = {"pairs": block_text(ctx, pairs_block(channels, columns, inside), "pairs"), "last": ""}
     texts["block"] = block_text(ctx, depthwise_block(channels, columns, out_w, rows, stride, requantizer), "block")
     if rows == 2 and out_h % 2:
         texts["last"] = block_text(ctx, depthwise_block(channels, columns, out_w, 1, stride, requantizer), "last")
@@ -68,10 +69,11 @@ def lower_depthwise_block(
         **texts,
         rows=rows,
         plane_bytes=plane_bytes,
-        inside=min(geometry["width"], columns - geometry["pad_left"]),
+        inside=inside,
+        columns=columns,
         iterations=-(-out_h // rows),
     )
-    workspace = 2 * plane_bytes + channels
+    workspace = 2 * plane_bytes
     kernel = ctx.kernel(f"depthwise_3x3_{channels}", source, workspace=workspace, headers=block_headers(ctx, "dsp"))
     words = depthwise_records(weight[..., 0], stage, geometry["input_zero_point"])
     add_block_call(

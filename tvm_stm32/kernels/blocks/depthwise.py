@@ -23,33 +23,39 @@ RECORD_BYTES = 24
 _WAITING = 16
 
 
-def pairs_block(channels: int, columns: int) -> Block:
-    """``NAME(upper, lower, plane)``: words of one pixel's channels (a multiple of four), ``columns`` words apart."""
+def pairs_block(channels: int, columns: int, count: int) -> Block:
+    """``NAME(upper, lower, plane)``: words of ``count`` pixels of two rows, channels (in fours) ``columns`` apart."""
     upper, lower = Variable("upper", POINTER_IN), Variable("lower", POINTER_IN)
     plane = Variable("plane", POINTER_OUT)
     block = Block([upper, lower, plane])
     mask = block.set(block.variable("mask"), 0x01FE01FE)
     a, b, low_a, low_b = (block.variable(name) for name in ("a", "b", "even_a", "even_b"))
-    word = block.variable("word")
+    step = block.variable("step")
     quads = channels // 4
-    unrolled = next(n for n in (4, 3, 2, 1) if quads % n == 0)
-    with block.loop("quads", quads // unrolled):
-        for quad in range(unrolled):
-            block.emit("load", a, upper, constant=4 * quad)
-            block.emit("load", b, lower, constant=4 * quad)
-            for x in (a, b):
-                block.emit("flip", x, x, constant=0x80808080)
-            for low, x in ((low_a, a), (low_b, b)):
-                block.emit("and_shifted_left_1", low, mask, x)
-                block.emit("and_shifted_right_7", x, mask, x)
-            for number, (first, second, how) in enumerate(
-                [(low_a, low_b, "pack_low"), (a, b, "pack_low"), (low_b, low_a, "pack_high"), (b, a, "pack_high")]
-            ):
-                block.emit(how, word, first, second)
-                block.emit("store", None, plane, word, constant=4 * columns * number)
-            block.emit("advance", plane, constant=16 * columns)
-        block.emit("advance", upper, constant=4 * unrolled)
-        block.emit("advance", lower, constant=4 * unrolled)
+    unrolled = next(n for n in (4, 3, 2, 1) if (quads % n == 0 and 16 * columns * n < 4096) or n == 1)
+    with block.loop("pixels", count):
+        with block.loop("quads", quads // unrolled):
+            for quad in range(unrolled):
+                block.emit("load", a, upper, constant=4 * quad)
+                block.emit("load", b, lower, constant=4 * quad)
+                for x in (a, b):
+                    block.emit("flip", x, x, constant=0x80808080)
+                for low, x in ((low_a, a), (low_b, b)):
+                    block.emit("and_shifted_left_1", low, mask, x)
+                    block.emit("and_shifted_right_7", x, mask, x)
+                # The last use of a word may overwrite it: two words are made, then two more in place.
+                words = [block.variable("word0"), block.variable("word1")]
+                block.emit("pack_low", words[0], low_a, low_b)
+                block.emit("pack_low", words[1], a, b)
+                block.emit("pack_high", low_a, low_b, low_a)
+                block.emit("pack_high", a, b, a)
+                for number, word in enumerate((words[0], words[1], low_a, a)):
+                    block.emit("store", None, plane, word, constant=4 * columns * (4 * quad + number))
+            for pointer in (upper, lower):
+                block.emit("advance", pointer, constant=4 * unrolled)
+            if unrolled < quads:
+                block.move(plane, 16 * columns * unrolled, step)
+        block.move(plane, 4 - (16 * columns * quads if unrolled < quads else 0), step)
     return block
 
 
