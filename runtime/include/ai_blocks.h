@@ -21,7 +21,7 @@
 #endif
 
 /* A function that is nothing but its assembly, which keeps to the procedure call standard itself. */
-#define AI_NAKED static __attribute__((naked, noinline, unused))
+#define AI_NAKED static __attribute__((naked, noinline, unused, aligned(4)))
 #define AI_UNUSED __attribute__((unused))
 
 /* A word at any address. */

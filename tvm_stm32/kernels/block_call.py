@@ -40,7 +40,8 @@ def doubles(ctx: KernelContext) -> bool:
 
 def block_text(ctx: KernelContext, block: Block, name: str) -> str:
     """A block in the form this build asks for, as a function ``NAME_name``."""
-    text = assembly_text(block) if ctx.assembly else c_text(block)
+    wide = ctx.level == "time" and ctx.target.cpu in ("cortex-m3", "cortex-m4")
+    text = assembly_text(block, wide=wide) if ctx.assembly else c_text(block)
     return text.replace("void NAME(", f"void NAME_{name}(")
 
 
