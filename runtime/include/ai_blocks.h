@@ -304,6 +304,18 @@ AI_INLINE int8_t *ai_spread_code(int8_t *tile, int32_t row, int32_t code, int32_
     return tile;
 }
 
+/* Two halfwords `value` at `count` places `step` bytes apart. */
+AI_INLINE void ai_fill_column(int8_t *words, int32_t step, int32_t value, int32_t count)
+{
+    const int32_t word = ai_halves(value, value);
+    int32_t i;
+
+    for (i = 0; i < count; i++) {
+        ai_store(words, word);
+        words += step;
+    }
+}
+
 /* `value` into one halfword of each of `count` words; `halves` is the first such halfword. */
 AI_INLINE void ai_put_halves(int8_t *halves, int32_t value, int32_t count)
 {

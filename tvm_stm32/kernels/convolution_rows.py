@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .block_call import UNROLLED, UNROLLED_MVE, add_block_call, block_headers, block_text, doubles, packs_lanes
-from .blocks.matmul import Layout, matmul_block, matmul_records, row_block
+from .blocks.matmul import Layout, copy_block, matmul_block, matmul_records, row_block
 from .blocks.matmul_mve import VectorLayout, matmul_mve_block, matmul_mve_records
 from .blocks.requantize import Requantizer
 from .context import KernelContext
@@ -96,13 +96,14 @@ def lower_convolution_rows(
             return f"ai_fill_vectors({target}, {zero_point}, {count})"
         return f"ai_spread_code({target}, 4, {zero_point}, {count // 4}, 2)"
 
-    def copy(target: str, origin: str, count: int) -> str:
-        return f"ai_copy_{'vectors' if form == 'mve' else 'words'}({target}, {origin}, {count})"
-
+    kept = max(0, kernel_h - geometry["stride_h"])
+    move = ""
+    if form == "dsp" and kept:
+        move = block_text(ctx, copy_block(kept * row_bytes), "move")
     inside = geometry["width"] * channels_in
     place = f"row + {geometry['pad_left'] * channels_in * size}" if geometry["pad_left"] else "row"
     start = f"input + y * {inside}"
-    load = f"NAME_widen({start}, {place});" if form == "dsp" else f"(void){copy(place, start, inside)};"
+    load = f"NAME_widen({start}, {place});" if form == "dsp" else f"(void)ai_copy_vectors({place}, {start}, {inside});"
     out_h, stride_h = geometry["out_h"], geometry["stride_h"]
     buffer_bytes = kernel_h * row_bytes + -(-slack // 4) * 4
     source = ctx.render(
@@ -112,12 +113,12 @@ def lower_convolution_rows(
         block=block_text(ctx, block, "block"),
         load=load,
         fill=fill,
-        copy=copy,
+        move=move,
         pixels=pixels,
         row_bytes=row_bytes,
         buffer_bytes=buffer_bytes,
         pixel_bytes=geometry["stride_w"] * channels_in * size,
-        kept=max(0, kernel_h - stride_h),
+        kept=kept,
         beyond=(out_h - 1) * stride_h - geometry["pad_top"] + kernel_h > geometry["height"],
     )
     stem = f"conv2d_{kernel_h}x{kernel_w}_{channels_in}_{channels}"

@@ -58,10 +58,12 @@ def lower_depthwise_block(
     rows = 2 if stride == 1 and out_h > 1 else 1
     requantizer = Requantizer.of(stage)
     inside = min(geometry["width"], columns - geometry["pad_left"])
+    small = ctx.level != "time"
     texts = {"pairs": block_text(ctx, pairs_block(channels, columns, inside), "pairs"), "last": ""}
-    texts["block"] = block_text(ctx, depthwise_block(channels, columns, out_w, rows, stride, requantizer), "block")
-    if rows == 2 and out_h % 2:
-        texts["last"] = block_text(ctx, depthwise_block(channels, columns, out_w, 1, stride, requantizer), "last")
+    for name, count in (("block", rows), ("last", 1 if rows == 2 and out_h % 2 else 0)):
+        if count:
+            block = depthwise_block(channels, columns, out_w, count, stride, requantizer, small=small)
+            texts[name] = block_text(ctx, block, name)
     plane_bytes = 4 * channels * columns
     source = ctx.render(
         "depthwise_block.c.j2",
@@ -71,11 +73,12 @@ def lower_depthwise_block(
         plane_bytes=plane_bytes,
         inside=inside,
         columns=columns,
+        borders=[column for column in range(columns) if not 0 <= column - geometry["pad_left"] < inside],
         iterations=-(-out_h // rows),
     )
     workspace = 2 * plane_bytes
     kernel = ctx.kernel(f"depthwise_3x3_{channels}", source, workspace=workspace, headers=block_headers(ctx, "dsp"))
-    words = depthwise_records(weight[..., 0], stage, geometry["input_zero_point"])
+    words = depthwise_records(weight[..., 0], stage, geometry["input_zero_point"], small=small)
     add_block_call(
         ctx,
         kernel,

@@ -1,12 +1,13 @@
 """Depthwise 3x3 for cores with the DSP extension: words of two rows, so that SMLAD takes two taps.
 
-Two planes hold input rows in pairs (rows 0 and 1, rows 2 and 3): [channels][columns] words whose halfwords are
-2 * (code + 128) of the upper and of the lower row. With a column's taps as words (t0, t1) and (t1, t2), an output in
+Two planes hold input rows in pairs (rows 0 and 1, rows 2 and 3): [channels][columns] words whose halfwords are the
+codes of the upper and of the lower row. With a column's taps as words (t0, t1) and (t1, t2), an output in
 the upper row is SMLAD(plane 0, t0 t1) + plane 1 low * t2, one in the lower row is plane 0 high * t0 +
 SMLAD(plane 1, t1 t2). With stride 2 only the upper row exists.
 
-The weights are a record of six words a channel: bias, three columns of taps (bytes t0, t1, t1, t2), multiplier, shift
-less one.
+The weights are a record of words a channel: bias, taps of three columns, multiplier, shift less one. Taps are doubled,
+so that sums are; a column is the two words of doubled taps, or (``small``) a word of bytes t0, t1, t1, t2 that is
+widened and doubled whenever a row pair begins.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from ..stage import OutputStage
 from .matmul import wrapped
 from .program import POINTER_IN, POINTER_OUT, Block, Variable
 from .requantize import Requantizer, Scaling
+from .requantize_mve import folded_biases
 
-RECORD_BYTES = 24
 # Sums of a segment wait on the stack for their requantization.
 _WAITING = 16
 
@@ -28,7 +29,6 @@ def pairs_block(channels: int, columns: int, count: int) -> Block:
     upper, lower = Variable("upper", POINTER_IN), Variable("lower", POINTER_IN)
     plane = Variable("plane", POINTER_OUT)
     block = Block([upper, lower, plane])
-    mask = block.set(block.variable("mask"), 0x01FE01FE)
     a, b, low_a, low_b = (block.variable(name) for name in ("a", "b", "even_a", "even_b"))
     step = block.variable("step")
     quads = channels // 4
@@ -38,11 +38,9 @@ def pairs_block(channels: int, columns: int, count: int) -> Block:
             for quad in range(unrolled):
                 block.emit("load", a, upper, constant=4 * quad)
                 block.emit("load", b, lower, constant=4 * quad)
-                for x in (a, b):
-                    block.emit("flip", x, x, constant=0x80808080)
                 for low, x in ((low_a, a), (low_b, b)):
-                    block.emit("and_shifted_left_1", low, mask, x)
-                    block.emit("and_shifted_right_7", x, mask, x)
+                    block.emit("sxtb16", low, x)
+                    block.emit("sxtb16_odd", x, x)
                 # The last use of a word may overwrite it: two words are made, then two more in place.
                 words = [block.variable("word0"), block.variable("word1")]
                 block.emit("pack_low", words[0], low_a, low_b)
@@ -59,7 +57,14 @@ def pairs_block(channels: int, columns: int, count: int) -> Block:
     return block
 
 
-def depthwise_block(channels: int, columns: int, out_w: int, rows: int, stride: int, stage: Requantizer) -> Block:
+def record_bytes(small: bool) -> int:
+    """Bytes of a channel's record."""
+    return 24 if small else 36
+
+
+def depthwise_block(
+    channels: int, columns: int, out_w: int, rows: int, stride: int, stage: Requantizer, *, small: bool
+) -> Block:
     """``NAME(first, second, weights, output)``: ``rows`` (1 or 2) rows of ``out_w`` pixels from two planes."""
     first, second = Variable("first", POINTER_IN), Variable("second", POINTER_IN)
     weights, output = Variable("weights", POINTER_IN), Variable("output", POINTER_OUT)
@@ -68,7 +73,7 @@ def depthwise_block(channels: int, columns: int, out_w: int, rows: int, stride: 
         block.park(parameter)
     width = segment_width(channels, out_w, rows)
     segments, rest = divmod(out_w, width)
-    maker = _Depthwise(block, channels, out_w, rows, stride, stage)
+    maker = _Depthwise(block, channels, out_w, rows, stride, stage, small)
     moves = segments > 1 or rest > 0
     with block.loop("channels", channels, parked=True):
         maker.begin_channel(weights)
@@ -99,9 +104,11 @@ def segment_width(channels: int, out_w: int, rows: int) -> int:
 
 
 class _Depthwise:
-    def __init__(self, block: Block, channels: int, out_w: int, rows: int, stride: int, stage: Requantizer) -> None:
+    def __init__(
+        self, block: Block, channels: int, out_w: int, rows: int, stride: int, stage: Requantizer, small: bool
+    ) -> None:
         self.block, self.channels, self.out_w = block, channels, out_w
-        self.rows, self.stride, self.stage = rows, stride, stage
+        self.rows, self.stride, self.stage, self.small = rows, stride, stage, small
         self.upper = [block.variable(f"taps{column}_01") for column in range(3)]
         self.lower = [block.variable(f"taps{column}_12") for column in range(3)]
         self.bias = block.variable("bias")
@@ -117,12 +124,19 @@ class _Depthwise:
         block.unpark(weights)
         block.emit("load", self.bias, weights, constant=0)
         block.park(self.bias)
-        for column in range(3):
-            block.emit("load", self.lower[column], weights, constant=4 + 4 * column)
-        for column in range(3):
-            block.emit("sxtb16", self.upper[column], self.lower[column])
-            block.emit("sxtb16_odd", self.lower[column], self.lower[column])
-        block.emit("advance", weights, constant=RECORD_BYTES)
+        if self.small:
+            for column in range(3):
+                block.emit("load", self.lower[column], weights, constant=4 + 4 * column)
+            for column in range(3):
+                block.emit("sxtb16", self.upper[column], self.lower[column])
+                block.emit("sxtb16_odd", self.lower[column], self.lower[column])
+            for word in (*self.upper, *self.lower):
+                block.emit("sadd16", word, word, word)
+        else:
+            for column in range(3):
+                block.emit("load", self.upper[column], weights, constant=4 + 8 * column)
+                block.emit("load", self.lower[column], weights, constant=8 + 8 * column)
+        block.emit("advance", weights, constant=record_bytes(self.small))
         block.park(weights)
 
     def segment(
@@ -165,7 +179,7 @@ class _Depthwise:
     def _codes(self, weights: Variable, target: Variable, width: int) -> None:
         block, stage = self.block, self.stage
         block.unpark(weights)
-        stage.begin(block, self.scaling, weights, 16 - RECORD_BYTES, 20 - RECORD_BYTES)
+        stage.begin(block, self.scaling, weights, -8, -4)
         block.unpark(target)
         for row in range(self.rows):
             # Neighbouring loads and stores overlap; with the sign there is no register for a second code.
@@ -184,11 +198,14 @@ class _Depthwise:
         block.park(target)
 
 
-def depthwise_records(weight: np.ndarray, stage: OutputStage, zero_point: int) -> np.ndarray:
+def depthwise_records(weight: np.ndarray, stage: OutputStage, zero_point: int, *, small: bool) -> np.ndarray:
     """Weights [channels, 3, 3] and parameters for :func:`depthwise_block` as int32 words."""
-    wide = weight.astype(np.int64)
-    biases = wrapped(2 * (stage.params[:, 0].astype(np.int64) - (zero_point + 128) * wide.sum(axis=(1, 2))))
-    taps = np.ascontiguousarray(weight[:, [0, 1, 1, 2], :].transpose(0, 2, 1).astype(np.int8))
-    columns = [biases.reshape(-1, 1), taps.reshape(len(weight), 12).view("<i4"), stage.params[:, 1].reshape(-1, 1)]
-    columns.append((stage.shifts.astype(np.int32) - 1).reshape(-1, 1))
-    return np.ascontiguousarray(np.concatenate(columns, axis=1).astype(np.int32)).reshape(-1)
+    biases = 2 * folded_biases(weight, stage, zero_point).astype(np.int64)
+    columns = weight[:, [0, 1, 1, 2], :].transpose(0, 2, 1)
+    if small:
+        taps = np.ascontiguousarray(columns.astype(np.int8)).reshape(len(weight), 12).view("<i4")
+    else:
+        taps = np.ascontiguousarray(2 * columns.astype("<i2")).reshape(len(weight), 12).view("<i4")
+    shifts = (stage.shifts.astype(np.int32) - 1).reshape(-1, 1)
+    parts = [wrapped(biases).reshape(-1, 1), taps, stage.params[:, 1].reshape(-1, 1), shifts]
+    return np.ascontiguousarray(np.concatenate(parts, axis=1).astype(np.int32)).reshape(-1)

@@ -89,9 +89,9 @@ def matmul_block(
         if behind + tail:
             block.emit("advance", weights, constant=behind + tail)
 
-    # Two pairs an iteration where their products are few.
+    # Two pairs an iteration where their products are few (a quarter of what may be written out).
     pairs = channels // 2
-    together = 2 if pairs % 2 == 0 and layout.total <= min(8, unrolled // 2) else 1
+    together = 2 if pairs % 2 == 0 and layout.total <= unrolled // 4 else 1
     if pairs:
         with block.loop("pairs", pairs // together, parked=True):
             for number in range(together):
@@ -150,6 +150,23 @@ def row_block(count: int) -> Block:
             block.emit("store", None, row, x, constant=8 * number + 4)
         block.emit("advance", source, constant=4 * at_once)
         block.emit("advance", row, constant=8 * at_once)
+    return block
+
+
+def copy_block(count: int) -> Block:
+    """``NAME(source, target)``: ``count`` bytes (a multiple of 4) forwards, eight registers at a time."""
+    source, target = Variable("source", POINTER_IN), Variable("target", POINTER_OUT)
+    block = Block([source, target])
+    words = [block.variable(f"word{n}", register=f"r{3 + n}") for n in range(8)]
+    eights, rest = divmod(count // 4, 8)
+    if eights:
+        with block.loop("eights", eights):
+            block.emit("take_8", (*words, source), source)
+            block.emit("put_8", (target,), *words, target)
+    for number in range(rest):
+        block.emit("load", words[number], source, constant=4 * number)
+    for number in range(rest):
+        block.emit("store", None, target, words[number], constant=4 * number)
     return block
 
 
