@@ -24,7 +24,8 @@ _HALVES = {register: f"d{2 * n}, d{2 * n + 1}" for n, register in enumerate(_SAV
 
 
 # Instructions that have a 16-bit form too.
-_NARROW = frozenset(["ldr", "ldrb", "ldrsb", "str", "strb", "strh", "add", "sub", "subs", "mov", "lsl", "asr", "eor", "and", "ldmia", "stmia", "cmp", "bne"])
+_NARROW = {"ldr", "ldrb", "ldrsb", "str", "strb", "strh", "ldmia", "stmia"}
+_NARROW |= {"add", "sub", "subs", "mov", "lsl", "asr", "eor", "and", "cmp", "bne"}
 
 
 def assembly_text(block: Block, *, wide: bool = False) -> str:

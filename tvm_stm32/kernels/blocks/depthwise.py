@@ -5,7 +5,8 @@ codes of the upper and of the lower row. With a column's taps as words (t0, t1) 
 the upper row is SMLAD(plane 0, t0 t1) + plane 1 low * t2, one in the lower row is plane 0 high * t0 +
 SMLAD(plane 1, t1 t2). With stride 2 only the upper row exists.
 
-The weights are a record of words a channel: bias, taps of three columns, multiplier, shift less one. Taps are doubled,
+The weights are a record of words a channel: bias, taps of three columns, multiplier, shift less one (before them the
+rounding constant, where records are not ``small``). Taps are doubled,
 so that sums are; a column is the two words of doubled taps, or (``small``) a word of bytes t0, t1, t1, t2 that is
 widened and doubled whenever a row pair begins.
 """
@@ -59,7 +60,7 @@ def pairs_block(channels: int, columns: int, count: int) -> Block:
 
 def record_bytes(small: bool) -> int:
     """Bytes of a channel's record."""
-    return 24 if small else 36
+    return 24 if small else 40
 
 
 def depthwise_block(
@@ -69,31 +70,32 @@ def depthwise_block(
     first, second = Variable("first", POINTER_IN), Variable("second", POINTER_IN)
     weights, output = Variable("weights", POINTER_IN), Variable("output", POINTER_OUT)
     block = Block([first, second, weights, output])
-    for parameter in block.parameters:
-        block.park(parameter)
     width = segment_width(channels, out_w, rows)
     segments, rest = divmod(out_w, width)
     maker = _Depthwise(block, channels, out_w, rows, stride, stage, small)
+    # Planes that several segments walk along have to come back to where a channel begins.
     moves = segments > 1 or rest > 0
+    for parameter in (first, second, weights, output) if moves else (weights, output):
+        block.park(parameter)
     with block.loop("channels", channels, parked=True):
         maker.begin_channel(weights)
-        for pointer in (first, second):
-            block.unpark(pointer)
-        block.unpark(output)
-        target = block.variable("target", POINTER_OUT)
-        block.emit("copy_pointer", target, output)
-        block.park(target)
-        block.emit("advance", output, constant=1)
-        block.park(output)
+        if moves:
+            for pointer in (first, second):
+                block.unpark(pointer)
         with block.loop("segments", segments, parked=True):
-            maker.segment(first, second, weights, target, width, advance=moves)
+            maker.segment(first, second, weights, output, width, width * channels if moves else 1, advance=moves)
         if rest:
-            maker.segment(first, second, weights, target, rest, advance=False)
+            maker.segment(first, second, weights, output, rest, rest * channels, advance=False)
+        if moves:
+            block.unpark(output)
+            block.move(output, 1 - out_w * channels, maker.step)
+            block.park(output)
         for pointer in (first, second):
             if moves:
                 block.unpark(pointer)
             block.emit("advance", pointer, constant=4 * columns)
-            block.park(pointer)
+            if moves:
+                block.park(pointer)
     return block
 
 
@@ -140,16 +142,24 @@ class _Depthwise:
         block.park(weights)
 
     def segment(
-        self, first: Variable, second: Variable, weights: Variable, target: Variable, width: int, *, advance: bool
+        self,
+        first: Variable,
+        second: Variable,
+        weights: Variable,
+        target: Variable,
+        width: int,
+        onwards: int,
+        *,
+        advance: bool,
     ) -> None:
-        """``width`` columns: sums four at a time, then all codes."""
+        """``width`` columns: sums four at a time, then all codes; ``target`` goes ``onwards`` by so many bytes."""
         at_once = 4 // self.rows
         for start in range(0, width, at_once):
             self._sums(first, second, list(range(start, min(start + at_once, width))), width)
         if advance:
             for pointer in (first, second):
                 self.block.emit("advance", pointer, constant=4 * self.stride * width)
-        self._codes(weights, target, width)
+        self._codes(weights, target, width, onwards)
 
     def _sums(self, first: Variable, second: Variable, outputs: list[int], width: int) -> None:
         block = self.block
@@ -176,10 +186,10 @@ class _Depthwise:
         for place in places:
             block.park(sums[place])
 
-    def _codes(self, weights: Variable, target: Variable, width: int) -> None:
+    def _codes(self, weights: Variable, target: Variable, width: int, onwards: int) -> None:
         block, stage = self.block, self.stage
         block.unpark(weights)
-        stage.begin(block, self.scaling, weights, -8, -4)
+        stage.begin(block, self.scaling, weights, -8, -4, offset_at=None if self.small else -12)
         block.unpark(target)
         for row in range(self.rows):
             # Neighbouring loads and stores overlap; with the sign there is no register for a second code.
@@ -193,8 +203,7 @@ class _Depthwise:
                 for column, code in zip(columns, self.codes, strict=False):
                     block.emit("store_8", None, target, code, constant=column * self.channels)
             block.move(target, self.out_w * self.channels if row + 1 < self.rows else 0, self.step)
-        back = width * self.channels - (self.rows - 1) * self.out_w * self.channels
-        block.move(target, back, self.step)
+        block.move(target, onwards - (self.rows - 1) * self.out_w * self.channels, self.step)
         block.park(target)
 
 
@@ -206,6 +215,8 @@ def depthwise_records(weight: np.ndarray, stage: OutputStage, zero_point: int, *
         taps = np.ascontiguousarray(columns.astype(np.int8)).reshape(len(weight), 12).view("<i4")
     else:
         taps = np.ascontiguousarray(2 * columns.astype("<i2")).reshape(len(weight), 12).view("<i4")
-    shifts = (stage.shifts.astype(np.int32) - 1).reshape(-1, 1)
-    parts = [wrapped(biases).reshape(-1, 1), taps, stage.params[:, 1].reshape(-1, 1), shifts]
+    parts = [wrapped(biases).reshape(-1, 1), taps]
+    if not small:
+        parts.append(Requantizer.of(stage).offsets(stage).reshape(-1, 1))
+    parts += [stage.params[:, 1].reshape(-1, 1), (stage.shifts.astype(np.int32) - 1).reshape(-1, 1)]
     return np.ascontiguousarray(np.concatenate(parts, axis=1).astype(np.int32)).reshape(-1)

@@ -3,7 +3,8 @@
 The tile holds, for each pair of depths, one word a pixel (four pixels a row): twice the code plus 128, two depths in
 the halfwords. For each pair of channels the weights are a record of words::
 
-    bias 0, bias 1, steps * (weights of two depths and both channels), multiplier 0, multiplier 1, shifts
+    bias 0, bias 1, steps * (weights of two depths and both channels), multiplier 0, rounding constant 0,
+    multiplier 1, rounding constant 1, shifts
 
 (see :class:`.Requantizer` for multipliers that all channels share).
 
@@ -24,7 +25,6 @@ from .requantize import Requantizer, Scaling
 
 ROW_BYTES = 16
 _HEAD = 8
-_TAIL = 12
 
 
 @dataclass(frozen=True)
@@ -80,18 +80,22 @@ def matmul_block(
 
     def channel_pair(count: int, first: int, following: int) -> None:
         sums = _Sums(block, pixels, packed, count, doubles, layout)
-        block.unpark(tile)
+        if not stays:
+            block.unpark(tile)
         sums.first_step(tile, weights)
         block.emit("advance", weights, constant=_HEAD)
         behind = sums.all_steps(tile, weights, unrolled)
         _finish(block, sums, weights, output, behind, stride, stage, scaling, first, following)
-        tail = _TAIL if stage is not None and not stage.common else 0
+        tail = _tail_bytes(stage)
         if behind + tail:
             block.emit("advance", weights, constant=behind + tail)
 
-    # Two pairs an iteration where their products are few (a quarter of what may be written out).
+    # Without a sign to look at, the tile's pointer has a register of its own throughout.
+    unmoved = layout.total <= unrolled and layout.reach(pixels) < 4096
+    stays = unmoved and stage is not None and not stage.sign and stride * pixels < 4090
+    # Several pairs an iteration where their products are few.
     pairs = channels // 2
-    together = 2 if pairs % 2 == 0 and layout.total <= unrolled // 4 else 1
+    together = next(n for n in (4, 2, 1) if pairs % n == 0 and (n == 1 or layout.total * n <= unrolled // 2))
     if pairs:
         with block.loop("pairs", pairs // together, parked=True):
             for number in range(together):
@@ -99,6 +103,11 @@ def matmul_block(
     if channels % 2:
         channel_pair(1, 0, 1)
     return block
+
+
+def _tail_bytes(stage: Requantizer | None) -> int:
+    """Bytes of a record behind its weights."""
+    return 20 if stage is not None and not stage.common else 0
 
 
 def spread_block(depth: int) -> Block:
@@ -292,7 +301,8 @@ def _finish(
         if stage is not None and stage.common:
             stage.recall_common(block, scaling)
         elif stage is not None:
-            stage.begin(block, scaling, weights, behind + 4 * channel, behind + 8 + channel)
+            at = behind + 8 * channel
+            stage.begin(block, scaling, weights, at, behind + 16 + channel, offset_at=at + 4)
         for pixel, total in enumerate(totals):
             if channel == 1 and sums.packed:
                 block.emit("subtract", total, total, sums.even[pixel])
@@ -326,7 +336,8 @@ def matmul_records(
     columns = [biases.reshape(-1, 2), weight_words(np.pad(rows, ((0, odd), (0, 0))), packed)]
     if requantizer and not requantizer.common:
         shifts = np.pad(stage.shifts.astype(np.int64) - 1, (0, odd))
-        columns.append(np.pad(stage.params[:, 1], (0, odd)).reshape(-1, 2))
+        pair = np.stack([stage.params[:, 1], requantizer.offsets(stage)], axis=1)
+        columns.append(np.pad(pair, ((0, odd), (0, 0))).reshape(-1, 4))
         columns.append((shifts[0::2] + (shifts[1::2] << 8)).astype(np.int32).reshape(-1, 1))
     records = np.concatenate(columns, axis=1).astype(np.int32).reshape(-1)
     return np.concatenate([requantizer.common_head(stage), records]) if requantizer else records

@@ -46,22 +46,37 @@ class Requantizer:
             block.park(register)
         block.emit("advance", weights, constant=12)
 
+    def offsets(self, stage: OutputStage) -> np.ndarray:
+        """Rounding constants of all channels: (2 zero point + 1) << (e - 1)."""
+        return ((2 * self.zero_point + 1) << (stage.shifts.astype(np.int64) - 1)).astype(np.int32)
+
     def common_head(self, stage: OutputStage) -> np.ndarray:
         """Words for :meth:`keep_common`; none when channels differ."""
         if not self.common:
             return np.zeros(0, np.int32)
-        shift = int(stage.shifts[0])
-        offset = (2 * self.zero_point + 1) << (shift - 1)
-        return np.array([stage.params[0, 1], offset, shift - 1], np.int64).astype(np.int32)
+        return np.array([stage.params[0, 1], self.offsets(stage)[0], stage.shifts[0] - 1], np.int64).astype(np.int32)
 
     def recall_common(self, block: Block, registers: Scaling) -> None:
         """After :meth:`keep_common`, wherever codes are made."""
         for register in (registers.multiplier, registers.offset, registers.shift):
             block.unpark(register)
 
-    def begin(self, block: Block, registers: Scaling, weights: Variable, multiplier_at: int, shift_at: int) -> None:
-        """A channel's multiplier and rounding constant from its record."""
+    def begin(
+        self,
+        block: Block,
+        registers: Scaling,
+        weights: Variable,
+        multiplier_at: int,
+        shift_at: int,
+        *,
+        offset_at: int | None = None,
+    ) -> None:
+        """A channel's multiplier, shift and rounding constant from its record, which may lack the last."""
         block.emit("load", registers.multiplier, weights, constant=multiplier_at)
+        if offset_at is not None:
+            block.emit("load", registers.offset, weights, constant=offset_at)
+            block.emit("load_u8", registers.shift, weights, constant=shift_at)
+            return
         block.emit("load_u8", registers.shift, weights, constant=shift_at)
         # (2 zero point + 1) << (e - 1); the record holds e - 1.
         block.set(registers.offset, 2 * self.zero_point + 1)
