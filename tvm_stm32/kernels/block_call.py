@@ -38,11 +38,11 @@ def doubles(ctx: KernelContext) -> bool:
     return ctx.target.cpu != "cortex-m7"
 
 
-def block_text(ctx: KernelContext, block: Block, name: str) -> str:
-    """A block in the form this build asks for, as a function ``NAME_name``."""
+def block_function(ctx: KernelContext, block: Block, stem: str, form: str) -> str:
+    """A block in the form this build asks for: the name of its function, which all operators share that need it."""
     wide = ctx.level == "time" and ctx.target.cpu in ("cortex-m3", "cortex-m4")
     text = assembly_text(block, wide=wide) if ctx.assembly else c_text(block)
-    return text.replace("void NAME(", f"void NAME_{name}(")
+    return ctx.kernel(stem, text, headers=block_headers(ctx, form)).name
 
 
 def requantizer_of(stage: OutputStage, weight: np.ndarray, form: str) -> Requantizer | None:

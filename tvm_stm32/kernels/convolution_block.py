@@ -13,8 +13,8 @@ from .block_call import (
     UNROLLED,
     UNROLLED_MVE,
     add_block_call,
+    block_function,
     block_headers,
-    block_text,
     doubles,
     finish_values,
     packs_lanes,
@@ -65,7 +65,7 @@ def lower_convolution_block(
     # Four pixels that lie one behind the other are widened together.
     together = form == "dsp" and ones and not geometry["padded"] and group_in % 4 == 0 and total >= 4
     together = together and requantizer is not None and 3 * group_in < 4092
-    spread = block_text(ctx, spread_block(group_in), "spread") if together else ""
+    spread = block_function(ctx, spread_block(group_in), f"spread_{group_in}", form) if together else ""
     source = ctx.render(
         "conv2d_block.c.j2",
         **geometry,
@@ -133,6 +133,8 @@ class _Product:
         packed = steps > 8 and packs_lanes(matrix, self.stage.params[:, 0], self.group_out)
         stride = len(matrix) if self.requantizer else 4 * self.group_out
         self._texts(
+            "dsp",
+            matrix.shape[1],
             lambda pixels: matmul_block(
                 pixels,
                 Layout(steps),
@@ -142,7 +144,7 @@ class _Product:
                 self.requantizer,
                 UNROLLED[self.ctx.level],
                 doubles=doubles(self.ctx),
-            )
+            ),
         )
         self.tile_bytes = 16 * steps
         self.records = self._grouped(rows, matmul_records, packed)
@@ -154,18 +156,21 @@ class _Product:
         layout = VectorLayout(steps, 16 * steps)
         stride = len(matrix) if self.requantizer else 4 * self.group_out
         self._texts(
+            "mve",
+            matrix.shape[1],
             lambda pixels: matmul_mve_block(
                 pixels, layout, self.group_out, stride, self.requantizer, UNROLLED_MVE[self.ctx.level], wide=wide
-            )
+            ),
         )
         self.row_length = 16 * steps
         self.tile_bytes = self.pixels * self.row_length
         self.records = self._grouped(matrix, matmul_mve_records, wide)
 
-    def _texts(self, make: Callable[[int], Block]) -> None:
+    def _texts(self, form: str, depth: int, make: Callable[[int], Block]) -> None:
         whole = self.pixels if self.total >= self.pixels else 0
         for name, pixels in (("block", whole), ("tail", self.total % self.pixels)):
-            self.texts[name] = block_text(self.ctx, make(pixels), name) if pixels else ""
+            stem = f"matmul_{pixels}px_{depth}_{self.group_out}"
+            self.texts[name] = block_function(self.ctx, make(pixels), stem, form) if pixels else ""
 
     def _grouped(self, rows: np.ndarray, make: Callable[..., np.ndarray], how: bool | int) -> np.ndarray:
         return np.concatenate(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .block_call import UNROLLED, UNROLLED_MVE, add_block_call, block_headers, block_text, doubles, packs_lanes
+from .block_call import UNROLLED, UNROLLED_MVE, add_block_call, block_function, block_headers, doubles, packs_lanes
 from .blocks.matmul import Layout, copy_block, matmul_block, matmul_records, row_block
 from .blocks.matmul_mve import VectorLayout, matmul_mve_block, matmul_mve_records
 from .blocks.requantize import Requantizer
@@ -89,7 +89,8 @@ def lower_convolution_rows(
             pixels, dsp_layout, channels, channels, packed, requantizer, UNROLLED[ctx.level], doubles=doubles(ctx)
         )
         records = matmul_records(matrix, stage, zero_point, packed, requantizer)
-        widen = block_text(ctx, row_block(geometry["width"] * channels_in), "widen")
+        count = geometry["width"] * channels_in
+        widen = block_function(ctx, row_block(count), f"widen_{count}", form)
 
     def fill(target: str, count: int) -> str:
         if form == "mve":
@@ -99,18 +100,17 @@ def lower_convolution_rows(
     kept = max(0, kernel_h - geometry["stride_h"])
     move = ""
     if form == "dsp" and kept:
-        move = block_text(ctx, copy_block(kept * row_bytes), "move")
+        move = block_function(ctx, copy_block(kept * row_bytes), f"move_{kept * row_bytes}", form)
     inside = geometry["width"] * channels_in
     place = f"row + {geometry['pad_left'] * channels_in * size}" if geometry["pad_left"] else "row"
     start = f"input + y * {inside}"
-    load = f"NAME_widen({start}, {place});" if form == "dsp" else f"(void)ai_copy_vectors({place}, {start}, {inside});"
+    load = f"{widen}({start}, {place});" if form == "dsp" else f"(void)ai_copy_vectors({place}, {start}, {inside});"
     out_h, stride_h = geometry["out_h"], geometry["stride_h"]
     buffer_bytes = kernel_h * row_bytes + -(-slack // 4) * 4
     source = ctx.render(
         "conv2d_rows.c.j2",
         **geometry,
-        widen=widen,
-        block=block_text(ctx, block, "block"),
+        block=block_function(ctx, block, f"matmul_{pixels}px_{kernel_h}x{run}_{channels}", form),
         load=load,
         fill=fill,
         move=move,

@@ -10,8 +10,8 @@ from ..graph.ssa import constant, shape_of
 from .block_call import (
     UNROLLED_MVE,
     add_block_call,
+    block_function,
     block_headers,
-    block_text,
     finish_values,
     packs_lanes,
     requantizer_of,
@@ -88,7 +88,7 @@ def _lower_block(
     source = ctx.render(
         "dense_block.c.j2",
         **finish_values(stage, requantizer),
-        block=block_text(ctx, block, "block"),
+        block=block_function(ctx, block, f"matmul_1px_{depth}_{units}", form),
         mve=form == "mve",
         batch=batch,
         units=units,

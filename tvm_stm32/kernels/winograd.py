@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .block_call import UNROLLED, add_block_call, block_headers, block_text, doubles
+from .block_call import UNROLLED, add_block_call, block_function, block_headers, doubles
 from .blocks.requantize import Requantizer
 from .blocks.winograd import (
     PATCH_H,
@@ -58,8 +58,8 @@ def lower_winograd(
     source = ctx.render(
         "winograd.c.j2",
         **geometry,
-        transform=block_text(ctx, transform_block(channels_in), "transform"),
-        block=block_text(ctx, block, "block"),
+        transform=block_function(ctx, transform_block(channels_in), f"transform_{channels_in}", "dsp"),
+        block=block_function(ctx, block, f"tiles_{out_w}_{channels_in}_{channels}", "dsp"),
         values_bytes=values_bytes(channels_in),
         sums_bytes=SUMS_BYTES,
         patch_h=PATCH_H,
