@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -168,20 +169,29 @@ def lower_depthwise_ring(
 ) -> None:
     """A depthwise ``q.conv2d`` for which :func:`fits_ring` holds, on a ring of padded input rows."""
     channels, kernel_h, kernel_w = weight.shape[:3]
-    padded = -(-channels // LANES) * LANES
-    stride_h, out_h, out_w = geometry["stride_h"], geometry["out_h"], geometry["out_w"]
-    columns = (out_w - 1) * geometry["stride_w"] + kernel_w
-    taps = weight[..., 0]
+    stride_h, stride_w = geometry["stride_h"], geometry["stride_w"]
+    out_h, out_w = geometry["out_h"], geometry["out_w"]
+    columns = (out_w - 1) * stride_w + kernel_w
+    taps, tables = weight[..., 0], stage
+    # Neighbouring pixels of four or eight channels fill a vector.
+    together = LANES // channels if channels in (4, 8) and stride_w == 1 else 1
+    if together > 1 and out_w % together == 0:
+        padded, lanes = channels, LANES
+        taps = np.tile(taps, (together, 1, 1))
+        tables = replace(stage, params=np.tile(stage.params, (together, 1)), shifts=np.tile(stage.shifts, together))
+    else:
+        padded, lanes, together = -(-channels // LANES) * LANES, channels, 1
+    row_bytes = columns * padded
     block = depthwise_mve_block(
-        channels,
+        lanes,
         (kernel_h, kernel_w),
-        columns,
-        out_w,
-        geometry["stride_w"],
+        row_bytes,
+        padded,
+        out_w // together,
+        together * stride_w * padded,
         Requantizer.of(stage),
         products_at_once(taps),
     )
-    row_bytes = columns * padded
     source = ctx.render(
         "depthwise_block_mve.c.j2",
         **geometry,
@@ -202,7 +212,7 @@ def lower_depthwise_ring(
         node,
         data,
         output,
-        depthwise_mve_records(taps, stage, geometry["input_zero_point"]),
+        depthwise_mve_records(taps, tables, geometry["input_zero_point"]),
         macs=geometry["batch"] * out_h * out_w * weight.size,
         detail=detail_text(geometry, weight, 1, "mve"),
         in_place=_may_overwrite(geometry, 1, stride_h, kernel_h),
