@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import tvm
 from kernels import fused_sums
 from kernels.tir_support import WARNINGS
 from support import CORE_BOARDS, ROOT, build_and_run, need_board
@@ -347,6 +348,42 @@ def test_nchw_networks_keep_no_transpose_but_the_first(tmp_path):
     assert names.count("relax.nn.relu") == 1
     (result,), _ = build_and_run(library_of(model, "host"), "host", [data.tobytes()], tmp_path)
     np.testing.assert_allclose(np.frombuffer(result, np.float32).reshape(1, 5), expected, 1e-5, 1e-5)
+
+
+LETS_PASS = {
+    "prelu": lambda x: op.nn.prelu(x, relax.const(np.float32([0.1, 0.2, 0.3, 0.4])), axis=1),
+    "softmax": lambda x: op.nn.softmax(x, axis=1),
+    "mean": lambda x: op.mean(x, [2, 3], keepdims=True),
+    "average": lambda x: op.nn.avg_pool2d(x, (2, 2), (2, 2)),
+    "global average": lambda x: op.nn.adaptive_avg_pool2d(x, (1, 1)),
+    "sigmoid": lambda x: op.sigmoid(x),
+    "product": lambda x: op.multiply(x, x),
+    "constant": lambda x: op.maximum(x, relax.const(np.float32([1, 2, 3, 4]).reshape(4, 1, 1))),
+    "concatenation": lambda x: op.concat([x, x], axis=1),
+}
+
+
+@pytest.mark.parametrize("name", LETS_PASS)
+def test_transposes_move_through(name, tmp_path):
+    """Between a convolution in NCHW and the next; the result is TVM's own."""
+    generator = np.random.default_rng(5)
+    channels = 8 if name == "concatenation" else 4
+
+    def build(builder: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        first, last = (relax.const(floats(generator, (4, n, 1, 1))) for n in (3, channels))
+        middle = builder.emit(LETS_PASS[name](builder.emit(op.nn.conv2d(x, first))))
+        return op.nn.conv2d(middle, last)
+
+    data = floats(generator, (1, 3, 4, 6))
+    model = network([Case(data, build, np.zeros(1, np.float32))])
+    # That of the input and that of the output.
+    assert bindings(model).count("relax.permute_dims") <= 2
+    executable = tvm.compile(model.module, "llvm")
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    expected = machine["main"](tvm.runtime.tensor(data))[0].numpy()
+    model.outputs[0] = TensorInfo("y0", expected.shape, "float32")
+    (result,), _ = build_and_run(library_of(model, "host"), "host", [data.tobytes()], tmp_path)
+    np.testing.assert_allclose(np.frombuffer(result, np.float32).reshape(expected.shape), expected, 1e-5, 1e-6)
 
 
 @pytest.mark.parametrize("layout", ["NCW", "NWC"])

@@ -345,6 +345,22 @@ def _hoist_pool(rewriter: FloatRewriter, value: relax.Call) -> relax.Expr | None
     return relax.op.permute_dims(rewriter.emit(result), _TO_NCHW)
 
 
+def _hoist_axis(rewriter: FloatRewriter, value: relax.Call) -> relax.Expr | None:
+    """Operators along one axis."""
+    inner = rewriter.transposed(value.args[0])
+    if inner is None:
+        return None
+    axes = _axes(inner)
+    axis = axes[int(value.attrs.axis) % len(axes)]
+    make = {"relax.nn.softmax": relax.op.nn.softmax, "relax.nn.log_softmax": relax.op.nn.log_softmax}
+    name = dialect.name_of(value)
+    if name == "relax.nn.prelu":
+        result = relax.op.nn.prelu(inner.args[0], value.args[1], axis)
+    else:
+        result = make[name](inner.args[0], axis)
+    return relax.op.permute_dims(rewriter.emit(result), axes)
+
+
 def _hoist_mean(rewriter: FloatRewriter, value: relax.Call) -> relax.Expr | None:
     """The mean of each channel needs no transpose at all."""
     inner = rewriter.transposed(value.args[0])
@@ -373,10 +389,8 @@ _Rule = Callable[[FloatRewriter, relax.Call], "relax.Expr | None"]
 _HOISTS: dict[str, _Rule] = {
     **dict.fromkeys(_UNARY, _hoist_unary),
     **dict.fromkeys(_BINARY, _hoist_binary),
-    **dict.fromkeys(
-        ("relax.nn.max_pool2d", "relax.nn.avg_pool2d", "relax.nn.adaptive_avg_pool2d"),
-        _hoist_pool,
-    ),
+    **dict.fromkeys(("relax.nn.max_pool2d", "relax.nn.avg_pool2d", "relax.nn.adaptive_avg_pool2d"), _hoist_pool),
+    **dict.fromkeys(("relax.nn.softmax", "relax.nn.log_softmax", "relax.nn.prelu"), _hoist_axis),
     "relax.mean": _hoist_mean,
     "relax.concat": _hoist_concat,
 }
