@@ -27,6 +27,7 @@ RUNTIME_FILES = (
     "include/ai_blocks.h",
     "include/ai_kernels.h",
     "include/ai_kernels_dsp.h",
+    "include/ai_kernels_float.h",
     "include/ai_kernels_mve.h",
     "include/ai_tvm_shim.h",
     "src/ai_runtime.c",

@@ -20,6 +20,7 @@ from . import elementwise
 from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
 from .convolution import lower_conv2d
 from .dense import lower_dense
+from .float32 import lower_float_conv2d, lower_float_dense
 from .quantization import annotate
 from .recurrent import lower_recurrent
 from .rows import lower_quantize, lower_rows
@@ -29,6 +30,8 @@ from .wide import lower_conv2d16, lower_hybrid
 _SINGLE_INPUT = {
     "q.conv2d": lower_conv2d,
     "q.dense": lower_dense,
+    "f.conv2d": lower_float_conv2d,
+    "f.dense": lower_float_dense,
     "q.avg_pool2d": elementwise.lower_pool,
     "q.max_pool2d": elementwise.lower_pool,
     "q.softmax": elementwise.lower_softmax,
