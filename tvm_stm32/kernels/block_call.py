@@ -45,13 +45,22 @@ def block_function(ctx: KernelContext, block: Block, stem: str, form: str) -> st
     return ctx.kernel(stem, text, headers=block_headers(ctx, form)).name
 
 
-def requantizer_of(stage: OutputStage, weight: np.ndarray, form: str) -> Requantizer | None:
+def shares_blocks(ctx: KernelContext, macs: int) -> bool:
+    """Whether an operator makes do with blocks for any shape: it matters little, or flash matters most."""
+    if ctx.level == "time":
+        return False
+    return ctx.level == "size" or macs * 10 < ctx.macs
+
+
+def requantizer_of(ctx: KernelContext, stage: OutputStage, weight: np.ndarray, form: str) -> Requantizer | None:
     """How a block turns sums into codes; None when C has to, since a rule or a bound is not that of the fast form.
 
     The DSP form doubles sums, which must still fit 32 bits.
     """
     doubled = 2 * accumulator_bound(weight, stage.params[:, 0]) < (1 << 31)
-    return Requantizer.of(stage) if stage.fast and (form == "mve" or doubled.all()) else None
+    if not stage.fast or not (form == "mve" or doubled.all()):
+        return None
+    return Requantizer.of(stage, compact=ctx.level != "time")
 
 
 def finish_values(stage: OutputStage, requantizer: Requantizer | None) -> dict[str, Any]:

@@ -18,13 +18,15 @@ from ..target import Target
 @dataclass
 class KernelContext:
     """Builds one library for one target. ``level`` is the optimisation level (time, balanced, ram, size);
-    ``assembly`` whether inner kernels are GNU assembly, or C with the same bytes.
+    ``assembly`` whether inner kernels are GNU assembly, or C with the same bytes; ``macs`` are those of all integer
+    convolutions and dense layers.
     """
 
     library: Library
     target: Target
     level: str = "time"
     assembly: bool = True
+    macs: int = 0
     _templates: jinja2.Environment = field(init=False)
     _by_source: dict[str, str] = field(default_factory=dict)
     _by_data: dict[tuple[str, tuple[int, ...], bytes], str] = field(default_factory=dict)

@@ -20,8 +20,10 @@ from .block_call import (
     packs_lanes,
     part_of,
     requantizer_of,
+    shares_blocks,
 )
 from .blocks.matmul import Layout, matmul_block, matmul_records, spread_block
+from .blocks.matmul_any import CHUNK, matmul_any_block, matmul_any_records, spread_any_block
 from .blocks.matmul_mve import VectorLayout, matmul_mve_block, matmul_mve_records
 from .blocks.program import Block
 from .blocks.requantize import Requantizer
@@ -54,18 +56,31 @@ def lower_convolution_block(
     total = geometry["batch"] * geometry["out_h"] * geometry["out_w"]
     matrix = weight.reshape(weight.shape[0], -1)
     ones = (weight.shape[1], weight.shape[2], geometry["stride_h"], geometry["stride_w"], groups) == (1, 1, 1, 1, 1)
-    requantizer = requantizer_of(stage, weight, form)
-    if requantizer is not None and ctx.level in ("time", "balanced") and fits_rows(weight, geometry, groups, form):
+    requantizer = requantizer_of(ctx, stage, weight, form)
+    macs = total * weight.size
+    own = not shares_blocks(ctx, macs)
+    if requantizer is not None and own and ctx.level != "ram" and fits_rows(weight, geometry, groups, form):
         lower_convolution_rows(ctx, node, data, output, weight, stage, requantizer, geometry, form)
         return
+    # A pointwise convolution reads the input itself: with Helium a pixel is a row of the tile, else four pixels that
+    # lie one behind the other are widened together.
+    in_place = ones and not geometry["padded"] and requantizer is not None
+    direct = form == "mve" and in_place and group_in % 16 == 0
+    together = form == "dsp" and in_place and group_in % 4 == 0 and total >= 4 and 3 * group_in < 4092
+    shared = form == "dsp" and not own and requantizer is not None and group_out % 2 == 0 and groups == 1
+    shared = shared and (together or total % 4 == 0)
     product = _Product(ctx, group_out, total, stage, requantizer, geometry["input_zero_point"])
-    product.make_mve(matrix) if form == "mve" else product.make_dsp(matrix, run)
-    # A pointwise convolution reads the input itself: a pixel is a row of the tile.
-    direct = form == "mve" and ones and not geometry["padded"] and group_in % 16 == 0 and requantizer is not None
-    # Four pixels that lie one behind the other are widened together.
-    together = form == "dsp" and ones and not geometry["padded"] and group_in % 4 == 0 and total >= 4
-    together = together and requantizer is not None and 3 * group_in < 4092
-    spread = block_function(ctx, spread_block(group_in), f"spread_{group_in}", form) if together else ""
+    if form == "mve":
+        product.make_mve(matrix)
+    elif shared:
+        product.make_shared(matrix, run)
+    else:
+        product.make_dsp(matrix, run)
+    spread = ""
+    if together and shared:
+        spread = block_function(ctx, spread_any_block(), "spread", form)
+    elif together:
+        spread = block_function(ctx, spread_block(group_in), f"spread_{group_in}", form)
     source = ctx.render(
         "conv2d_block.c.j2",
         **geometry,
@@ -85,6 +100,8 @@ def lower_convolution_block(
         contiguous=contiguous,
         direct=direct,
         spread_block=spread,
+        spread_words=group_in // 4 if shared else 0,
+        again=shared and total % 4 > 0,
         total=total,
     )
     shape = f"{weight.shape[1]}x{weight.shape[2]}_{group_in}_{weight.shape[0]}"
@@ -100,7 +117,7 @@ def lower_convolution_block(
         data,
         output,
         product.records,
-        macs=total * weight.size,
+        macs=macs,
         detail=detail_text(geometry, weight, groups, form),
         finish=None if requantizer else stage,
     )
@@ -148,6 +165,17 @@ class _Product:
         )
         self.tile_bytes = 16 * steps
         self.records = self._grouped(rows, matmul_records, packed)
+
+    def make_shared(self, matrix: np.ndarray, run: int) -> None:
+        """The same with blocks that all such layers share; the last pixels are done together with some before them."""
+        assert self.requantizer is not None
+        rows = tile_rows(matrix, run)
+        packed = packs_lanes(matrix, self.stage.params[:, 0])
+        block = matmul_any_block(packed, self.requantizer, doubles=doubles(self.ctx))
+        self.texts = {"block": block_function(self.ctx, block, "matmul_4px", "dsp"), "tail": ""}
+        self.records = matmul_any_records(rows, self.stage, self.zero_point, packed, self.requantizer)
+        # The tile ends where the records' depths do, which come in whole chunks.
+        self.tile_bytes = 16 * (-(-rows.shape[1] // (2 * CHUNK)) * CHUNK)
 
     def make_mve(self, matrix: np.ndarray) -> None:
         """Two pixels by four channels, or the only pixel by eight."""

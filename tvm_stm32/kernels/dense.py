@@ -68,7 +68,7 @@ def _lower_block(
     zero_point = int(dialect.attributes(call)["input_zero_point"])
     units, depth = weight.shape
     batch = int(np.prod(shape_of(call))) // units
-    requantizer = requantizer_of(stage, weight, form)
+    requantizer = requantizer_of(ctx, stage, weight, form)
     finished = requantizer is not None
     if form == "mve":
         steps = -(-depth // 16)

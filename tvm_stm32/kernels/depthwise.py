@@ -35,7 +35,7 @@ def lower_depthwise(
         lower_depthwise_ring(ctx, node, data, output, weight, stage, geometry)
         return
     if multiplier == 1 and channels % 4 == 0 and ctx.target.dsp:
-        if fits_pairs(stage, weight, geometry):
+        if fits_pairs(ctx, stage, weight, geometry):
             lower_depthwise_block(ctx, node, data, output, weight, stage, geometry)
         else:
             lower_depthwise_any(ctx, node, data, output, weight, stage, geometry)

@@ -17,16 +17,19 @@ from .blocks.depthwise_mve import (
     depthwise_mve_records,
     products_at_once,
 )
+from .blocks.matmul_any import pairs_any_block
 from .blocks.requantize import Requantizer
 from .context import KernelContext
 from .stage import OutputStage
 from .window import detail_text
 
+# Sums that wait for their requantization: more are faster, and more code.
+_WAITING = {"time": 16, "balanced": 8, "ram": 8, "size": 4}
 # Offsets of four channels of a plane, and of a segment's columns, are those of a store: up to 4095 bytes.
 _MAX_COLUMNS = 340
 
 
-def fits_pairs(stage: OutputStage, weight: np.ndarray, geometry: dict[str, Any]) -> bool:
+def fits_pairs(ctx: KernelContext, stage: OutputStage, weight: np.ndarray, geometry: dict[str, Any]) -> bool:
     """3x3 without dilation, stride 1 or 2 both ways, channels in fours."""
     window = (geometry["kernel_h"], geometry["kernel_w"], geometry["dilation_h"], geometry["dilation_w"])
     strides = (geometry["stride_h"], geometry["stride_w"])
@@ -35,7 +38,7 @@ def fits_pairs(stage: OutputStage, weight: np.ndarray, geometry: dict[str, Any])
         and strides in ((1, 1), (2, 2))
         and weight.shape[0] % 4 == 0
         and _columns(geometry) <= _MAX_COLUMNS
-        and requantizer_of(stage, weight, "dsp") is not None
+        and requantizer_of(ctx, stage, weight, "dsp") is not None
     )
 
 
@@ -61,10 +64,17 @@ def lower_depthwise_block(
     inside = min(geometry["width"], columns - geometry["pad_left"])
     small = ctx.level != "time"
     texts = {"last": ""}
-    texts["pairs"] = block_function(ctx, pairs_block(channels, columns, inside), f"pairs_{inside}_{channels}", "dsp")
+    if small:
+        texts["pairs"] = block_function(ctx, pairs_any_block(), "pairs", "dsp")
+    else:
+        texts["pairs"] = block_function(
+            ctx, pairs_block(channels, columns, inside), f"pairs_{inside}_{channels}", "dsp"
+        )
     for name, count in (("block", rows), ("last", 1 if rows == 2 and out_h % 2 else 0)):
         if count:
-            block = depthwise_block(channels, columns, out_w, count, stride, requantizer, small=small)
+            block = depthwise_block(
+                channels, columns, out_w, count, stride, requantizer, small=small, waiting=_WAITING[ctx.level]
+            )
             texts[name] = block_function(ctx, block, f"depthwise_3x3_{count}x{out_w}_{channels}", "dsp")
     plane_bytes = 4 * channels * columns
     source = ctx.render(
@@ -75,6 +85,7 @@ def lower_depthwise_block(
         plane_bytes=plane_bytes,
         inside=inside,
         columns=columns,
+        small=small,
         borders=[column for column in range(columns) if not 0 <= column - geometry["pad_left"] < inside],
         iterations=-(-out_h // rows),
     )
@@ -122,7 +133,7 @@ def lower_depthwise_any(
 ) -> None:
     """A depthwise ``q.conv2d`` with channels in fours; border pixels go through a gathered patch."""
     channels, kernel_h, kernel_w = weight.shape[:3]
-    requantizer = requantizer_of(stage, weight, "dsp")
+    requantizer = requantizer_of(ctx, stage, weight, "dsp")
     row_step = geometry["dilation_h"] * geometry["width"] * channels
     column_step = geometry["dilation_w"] * channels
     kernel_size = (kernel_h, kernel_w)

@@ -11,7 +11,7 @@ from ..errors import UnsupportedOperatorError
 from ..graph import dialect
 from ..graph.lowering import lower_to_tir
 from ..graph.naming import is_made_up
-from ..graph.ssa import Function, constant, dtype_of, operands
+from ..graph.ssa import Function, constant, dtype_of, operands, shape_of
 from ..library import Argument, Call, Library, State
 from ..library.ctypes import CTYPES
 from ..model import Model, StateInfo
@@ -95,6 +95,7 @@ class _Builder:
 
     def build(self) -> Library:
         function = self.view.function
+        self.ctx.macs = sum(_macs(binding.value) for binding in self.view.bindings)
         count = len(self.library.inputs)
         for parameter, info in zip(function.params[:count], self.library.inputs, strict=True):
             self.names[parameter] = self.ctx.tensor(self._unique(info.name), parameter)
@@ -286,6 +287,15 @@ class _Builder:
         if root not in taken and root not in kept:
             return name
         return self._copied(name, f"output_{position}")
+
+
+def _macs(value: relax.Expr) -> int:
+    """Multiply-accumulates of an int8 convolution or dense layer."""
+    if dialect.name_of(value) not in ("q.conv2d", "q.dense"):
+        return 0
+    weight = constant(value.args[1])
+    assert weight is not None
+    return int(np.prod(shape_of(value), dtype=np.int64)) * int(weight[0].size)
 
 
 def _labels(view: Function) -> dict[relax.Var, str]:
