@@ -9,12 +9,15 @@ import numpy as np
 
 from ..library import Call, Kernel
 from .blocks.assembly import assembly_text
+from .blocks.cost import block_cost
 from .blocks.ctext import c_text
 from .blocks.program import Block
 from .blocks.requantize import Requantizer
 from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
 from .stage import OutputStage, accumulator_bound
 
+# Instructions of C to call a block.
+_CALL = 8
 # Steps of an inner loop that are written out.
 UNROLLED = {"time": 64, "balanced": 16, "ram": 16, "size": 4}
 # Helium: sixteen depths a step.
@@ -38,18 +41,26 @@ def doubles(ctx: KernelContext) -> bool:
     return ctx.target.cpu != "cortex-m7"
 
 
-def block_function(ctx: KernelContext, block: Block, stem: str, form: str) -> str:
-    """A block in the form this build asks for: the name of its function, which all operators share that need it."""
+def block_function(
+    ctx: KernelContext,
+    block: Block,
+    stem: str,
+    form: str,
+    calls: float,
+    times: dict[str, int] | None = None,
+) -> str:
+    """A block in the form this build asks for: the name of its function, which all operators share that need it.
+
+    The operator at hand calls it ``calls`` times; ``times``: see :func:`.cost.block_cost`.
+    """
     wide = ctx.level == "time" and ctx.target.cpu in ("cortex-m3", "cortex-m4")
     text = assembly_text(block, wide=wide) if ctx.assembly else c_text(block)
-    return ctx.kernel(stem, text, headers=block_headers(ctx, form)).name
-
-
-def shares_blocks(ctx: KernelContext, macs: int) -> bool:
-    """Whether an operator makes do with blocks for any shape: it matters little, or flash matters most."""
-    if ctx.level == "time":
-        return False
-    return ctx.level == "size" or macs * 10 < ctx.macs
+    cost = block_cost(block, ctx.target.cpu, wide=wide, times=times)
+    known = len(ctx.library.kernels)
+    name = ctx.kernel(stem, text, headers=block_headers(ctx, form)).name
+    code = cost.code if len(ctx.library.kernels) > known else 0.0
+    ctx.usage.add(calls * (cost.instructions + _CALL), calls * (cost.cycles + 2 * _CALL), code)
+    return name
 
 
 def requantizer_of(ctx: KernelContext, stage: OutputStage, weight: np.ndarray, form: str) -> Requantizer | None:

@@ -18,6 +18,7 @@ from .block_call import (
 )
 from .blocks.matmul_mve import VectorLayout, matmul_mve_block, matmul_mve_records
 from .blocks.vector import GROUP, vector_block, vector_records
+from .choice import lower_best
 from .context import KernelContext
 from .convolution_block import tile_rows
 from .linear import LinearKernel, add_linear_call, form_of
@@ -34,7 +35,9 @@ def lower_dense(ctx: KernelContext, call: relax.Call, node: str, data: str, outp
     if form == "scalar":
         _lower_scalar(ctx, call, node, data, output, weight, stage)
     else:
-        _lower_block(ctx, call, node, data, output, weight, stage, form)
+        lower_best(
+            ctx, node, {"vector": lambda trial: _lower_block(trial, call, node, data, output, weight, stage, form)}
+        )
     ctx.library.calls[-1].detail += removed_text(call)
 
 
@@ -88,7 +91,7 @@ def _lower_block(
     source = ctx.render(
         "dense_block.c.j2",
         **finish_values(stage, requantizer),
-        block=block_function(ctx, block, f"matmul_1px_{depth}_{units}", form),
+        block=block_function(ctx, block, f"matmul_1px_{depth}_{units}", form, batch),
         mve=form == "mve",
         batch=batch,
         units=units,

@@ -63,20 +63,24 @@ def lower_depthwise_block(
     requantizer = Requantizer.of(stage)
     inside = min(geometry["width"], columns - geometry["pad_left"])
     small = ctx.level != "time"
+    plane_bytes = 4 * channels * columns
     texts = {"last": ""}
+    lines = geometry["batch"] * -(-out_h // rows)
+    ctx.usage.add(lines * 40 + 6 * plane_bytes / 4)
     if small:
-        texts["pairs"] = block_function(ctx, pairs_any_block(), "pairs", "dsp")
+        times = {"turns": channels // 4, "pixels": inside}
+        texts["pairs"] = block_function(ctx, pairs_any_block(), "pairs", "dsp", lines + 1, times)
     else:
         texts["pairs"] = block_function(
-            ctx, pairs_block(channels, columns, inside), f"pairs_{inside}_{channels}", "dsp"
+            ctx, pairs_block(channels, columns, inside), f"pairs_{inside}_{channels}", "dsp", lines + 1
         )
     for name, count in (("block", rows), ("last", 1 if rows == 2 and out_h % 2 else 0)):
+        calls = 1 if name == "last" else lines - (1 if rows == 2 and out_h % 2 else 0)
         if count:
             block = depthwise_block(
                 channels, columns, out_w, count, stride, requantizer, small=small, waiting=_WAITING[ctx.level]
             )
-            texts[name] = block_function(ctx, block, f"depthwise_3x3_{count}x{out_w}_{channels}", "dsp")
-    plane_bytes = 4 * channels * columns
+            texts[name] = block_function(ctx, block, f"depthwise_3x3_{count}x{out_w}_{channels}", "dsp", calls)
     source = ctx.render(
         "depthwise_block.c.j2",
         **geometry,
@@ -138,12 +142,18 @@ def lower_depthwise_any(
     column_step = geometry["dilation_w"] * channels
     kernel_size = (kernel_h, kernel_w)
     inside = depthwise_any_block(channels, kernel_size, row_step, column_step, requantizer)
-    texts = {"inside": block_function(ctx, inside, f"taps_{kernel_h}x{kernel_w}_{channels}", "dsp"), "border": ""}
+    pixels = geometry["batch"] * geometry["out_h"] * geometry["out_w"]
+    ctx.usage.add(pixels * 22)
+    stem = f"taps_{kernel_h}x{kernel_w}_{channels}"
+    texts = {"inside": block_function(ctx, inside, stem, "dsp", pixels), "border": ""}
     patch_bytes = 0
     if geometry["padded"]:
         patch_bytes = kernel_h * kernel_w * channels
         border = depthwise_any_block(channels, kernel_size, kernel_w * channels, channels, requantizer)
-        texts["border"] = block_function(ctx, border, f"taps_{kernel_h}x{kernel_w}_{channels}", "dsp")
+        texts["border"] = block_function(ctx, border, stem, "dsp", 0)
+        # Pixels at the border gather their patch.
+        inner = max(0, geometry["out_h"] - 2) * max(0, geometry["out_w"] - 2) * geometry["batch"]
+        ctx.usage.add((pixels - inner) * patch_bytes * 1.6)
     source = ctx.render(
         "depthwise_any.c.j2", **geometry, **finish_values(stage, requantizer), **texts, patch_bytes=patch_bytes
     )
@@ -206,7 +216,7 @@ def lower_depthwise_ring(
     source = ctx.render(
         "depthwise_block_mve.c.j2",
         **geometry,
-        block=block_function(ctx, block, f"taps_{kernel_h}x{kernel_w}_{channels}", "mve"),
+        block=block_function(ctx, block, f"taps_{kernel_h}x{kernel_w}_{channels}", "mve", geometry["batch"] * out_h),
         padded_channels=padded,
         row_bytes=row_bytes,
         inside=min(geometry["width"], columns - geometry["pad_left"]),

@@ -75,11 +75,15 @@ class Comment:
 
 @dataclass(frozen=True)
 class Loop:
-    """``do { body } while (--counter != 0)``; a ``parked`` counter lives on the stack."""
+    """``do { body } while (--counter != 0)``; a ``parked`` counter lives on the stack.
+
+    ``count`` is how often, or 0 when only the data say.
+    """
 
     counter: Variable
     parked: bool
     body: list[Item]
+    count: int = 0
 
 
 @dataclass(frozen=True)
@@ -169,7 +173,7 @@ class Block:
         if parked:
             self.park(counter)
         body: list[Item] = []
-        self._open[-1].append(Loop(counter, parked, body))
+        self._open[-1].append(Loop(counter, parked, body, count))
         self._open.append(body)
         yield
         self._open.pop()
