@@ -257,8 +257,10 @@ class Sums:
         """Pairs from ``first`` on; returns how many of them both pointers have passed."""
         length, chunks, rest = chunked(self.layout.steps - first, unrolled)
         self._steps(tile, weights, first, length, chunks)
-        self._steps(tile, weights, first, rest, 1)
-        return length * chunks if chunks > 1 else 0
+        # A loop leaves both pointers behind its chunks, a single chunk where they were.
+        passed = length * chunks if chunks > 1 else 0
+        self._steps(tile, weights, first if passed else first + length, rest, 1)
+        return passed
 
     def _next_row(self, tile: Variable, weights: Variable, passed: int) -> None:
         """Both pointers, which have passed some pairs of a row, go to the start of the next."""
