@@ -174,8 +174,8 @@ def test_channels_that_an_operator_without_a_rule_reads_stay():
 
 def test_vww_needs_half_of_its_multiplications():
     path = shared(MLPERF_TINY / "vww_96_int8.tflite")
-    library = compile_model(path, CompileOptions(load_board(CORE_BOARDS["cortex-m4"]).target))
+    library = compile_model(path, CompileOptions(load_board(CORE_BOARDS["cortex-m4"]).target, "balanced"))
     assert library.nominal_macs == 7_489_664
     assert library.macs < 3_800_000
-    assert library.constant_bytes < 42_000
+    assert library.constant_bytes < 46_000
     assert [info.shape for info in library.outputs] == [(1, 2)]

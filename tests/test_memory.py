@@ -44,7 +44,7 @@ def test_a_chain_takes_its_largest_pair():
 
 @pytest.mark.parametrize(
     ("name", "limit"),
-    [("ad01_int8", 2048), ("kws_ref_model", 16_640), ("pretrainedResnet_quant", 50_304), ("vww_96_int8", 55_424)],
+    [("ad01_int8", 2048), ("kws_ref_model", 16_640), ("pretrainedResnet_quant", 52_352), ("vww_96_int8", 55_424)],
 )
 def test_real_models_stay_within_their_arena(name, limit):
     library = compile_model(shared(MLPERF_TINY / f"{name}.tflite"), CompileOptions(Target.for_cpu("cortex-m4")))

@@ -54,8 +54,11 @@ def block_function(
     The operator at hand calls it ``calls`` times; ``times``: see :func:`.cost.block_cost`.
     """
     wide = ctx.level == "time" and ctx.target.cpu in ("cortex-m3", "cortex-m4")
-    text = assembly_text(block, wide=wide) if ctx.assembly else c_text(block)
     cost = block_cost(block, ctx.target.cpu, wide=wide, times=times)
+    # Calls differ where the data say how often loops go round.
+    counted = f"{round(cost.instructions):,} instructions a call" if times is None else "any number of channels"
+    title = f"Block {stem}: {counted}."
+    text = assembly_text(block, title, wide=wide) if ctx.assembly else c_text(block, title)
     known = len(ctx.library.kernels)
     name = ctx.kernel(stem, text, headers=block_headers(ctx, form)).name
     code = cost.code if len(ctx.library.kernels) > known else 0.0

@@ -160,7 +160,7 @@ class KernelContext:
         self.library.calls.append(call)
 
 
-_SIGNATURE = re.compile(r"^((?:static|AI_INLINE) void \w+\()([^{;]*?)(\)\n\{)", re.M | re.S)
+_SIGNATURE = re.compile(r"^((?:static|AI_INLINE|AI_NAKED) void \w+\()([^{;]*?)(\)\n\{)", re.M | re.S)
 _LINE = 120
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from .operations import OPERATIONS
 from .program import (
     Block,
-    Comment,
     Constant,
     Index,
     Instruction,
@@ -27,23 +28,27 @@ _HALVES = {register: f"d{2 * n}, d{2 * n + 1}" for n, register in enumerate(_SAV
 _NARROW = {"ldr", "ldrb", "ldrsb", "str", "strb", "strh", "ldmia", "stmia"}
 _NARROW |= {"add", "sub", "subs", "mov", "lsl", "asr", "eor", "and", "cmp", "bne"}
 
+# Characters a string of C99 may have everywhere; a repetition is far shorter than the difference kept to it.
+_LONGEST_STRING = 4095
 
-def assembly_text(block: Block, *, wide: bool = False) -> str:
-    """The function ``NAME`` in C around its assembly.
+
+def assembly_text(block: Block, title: str = "", *, wide: bool = False) -> str:
+    """The function ``NAME`` in C around its assembly, under a comment that begins with ``title``.
 
     With ``wide`` every instruction is 32 bits long, and so at a multiple of 4: cores fetch whole words, and several
     instructions in a row that lie across two cost a cycle (M3, M4).
     """
-    return _Printer(block, wide).function()
+    return _Printer(block, title, wide).function()
 
 
 class _Printer:
-    def __init__(self, block: Block, wide: bool) -> None:
+    def __init__(self, block: Block, title: str, wide: bool) -> None:
         self.block = block
+        self.title = title
         self.wide = wide
         self.registers = allocate(block)
         self.slots = {variable: 4 * number for number, variable in enumerate(parked(block))}
-        self.lines: list[tuple[str, str]] = []
+        self.lines: list[str] = []
         self.labels = 0
 
     def function(self) -> str:
@@ -67,29 +72,44 @@ class _Printer:
             f"{parameter.ctype}{'' if parameter.ctype.endswith('*') else ' '}{parameter.name} AI_UNUSED"
             for parameter in self.block.parameters
         ]
-        text = [f"AI_NAKED void NAME({', '.join(names)})", "{", "    __asm__ volatile("]
-        for line, note in self.lines:
-            shown = f'        "{line}\\n"'
-            text.append(f"{shown:<52}/* {note} */" if note else shown)
-        return "\n".join([*text, "    );", "}"]) + "\n"
+        text = [*self._legend(), f"AI_NAKED void NAME({', '.join(names)})", "{"]
+        for statement in self._statements():
+            text += ["    __asm__ volatile(", *(f'        "{line}\\n"' for line in statement), "    );"]
+        return "\n".join([*text, "}"]) + "\n"
 
-    def _line(self, text: str, note: str = "") -> None:
+    def _legend(self) -> list[str]:
+        """Title, and which variables are in which register, as a comment."""
+        holders: dict[str, list[str]] = {}
+        for variable, register in self.registers.items():
+            holders.setdefault(register, []).append(variable.name)
+        order = sorted(holders, key=lambda register: (register[0] == "q", len(register), register))
+        words = [f"{register} {'/'.join(dict.fromkeys(holders[register]))}" for register in order]
+        lines = textwrap.wrap("; ".join(words), 114, break_long_words=False)
+        return ["/*", f" * {self.title}", *(f" * {line}" for line in lines), " */"]
+
+    def _statements(self) -> list[list[str]]:
+        """Lines in groups whose text is short enough for a string of C99; repetitions stay whole."""
+        groups: list[list[str]] = [[]]
+        length, repeating = 0, False
+        for line in self.lines:
+            if length > _LONGEST_STRING - 1000 and not repeating:
+                groups.append([])
+                length = 0
+            groups[-1].append(line)
+            length += len(line) + 1
+            repeating = (repeating or line.startswith(".rept")) and line != ".endr"
+        return groups
+
+    def _line(self, text: str) -> None:
         mnemonic, _, operands = text.partition(" ")
-        if self.wide and mnemonic in _NARROW:
+        # Negative offsets have no other form, and Clang no suffix for them.
+        if self.wide and mnemonic in _NARROW and ", #-" not in operands:
             text = f"{mnemonic}.w {operands}"
-        self.lines.append((text, note))
+        self.lines.append(text)
 
     def _items(self, items: list[Item]) -> None:
-        note = ""
         for item in items:
-            if isinstance(item, Comment):
-                note = item.text
-                continue
-            start = len(self.lines)
             self._item(item)
-            if note and len(self.lines) > start:
-                self.lines[start] = (self.lines[start][0], note)
-            note = ""
 
     def _item(self, item: Item) -> None:
         if isinstance(item, Instruction):

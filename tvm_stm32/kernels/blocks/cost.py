@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from .assembly import is_modified_immediate
 from .operations import OPERATIONS
-from .program import Block, Comment, Constant, Instruction, Item, Loop, Park, Repeat, Unpark
+from .program import Block, Constant, Instruction, Item, Loop, Park, Repeat, Unpark
 
 _BRANCH = 3.0
 # Bytes of an instruction where 16-bit forms are allowed.
@@ -44,8 +44,6 @@ class _Counter:
         total = [0.0, 0.0, 0.0]
         loads = 0
         for item in items:
-            if isinstance(item, Comment):
-                continue
             if isinstance(item, Loop | Repeat):
                 count = item.count or self.times.get(item.counter.name, 1) if isinstance(item, Loop) else item.count
                 instructions, cycles, lines = self.walk(item.body)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from .operations import OPERATIONS
-from .program import Block, Comment, Constant, Index, Instruction, Item, Loop, Park, Repeat, Unpark, Variable
+from .program import Block, Constant, Index, Instruction, Item, Loop, Park, Repeat, Unpark, Variable
 
 
-def c_text(block: Block) -> str:
-    """The function ``NAME`` in C."""
+def c_text(block: Block, title: str = "") -> str:
+    """The function ``NAME`` in C, under a comment."""
     declared: dict[Variable, None] = {}
     indices: dict[str, None] = {}
     _declare(block.body, declared, indices)
     names = [_declaration(parameter) for parameter in block.parameters]
-    lines = [f"static void NAME({', '.join(names)})", "{"]
+    lines = [f"/* {title} */", f"static void NAME({', '.join(names)})", "{"]
     # Copies that are kept have variables of their own, one for all places they are made.
     by_name = {variable.name: variable for variable in declared if variable not in block.parameters}
     lines += [f"    {_declaration(variable)};" for variable in by_name.values()]
@@ -48,9 +48,7 @@ def _declare(items: list[Item], declared: dict[Variable, None], indices: dict[st
 
 def _statements(items: list[Item], lines: list[str], indent: str, kept: set[str]) -> None:
     for item in items:
-        if isinstance(item, Comment):
-            lines.append(f"{indent}/* {item.text} */")
-        elif isinstance(item, Constant):
+        if isinstance(item, Constant):
             value = "INT32_MIN" if item.value == -(1 << 31) else str(_signed(item.value))
             lines.append(f"{indent}{item.variable.name} = {value};")
         elif isinstance(item, Instruction):

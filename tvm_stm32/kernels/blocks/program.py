@@ -67,13 +67,6 @@ class Unpark:
 
 
 @dataclass(frozen=True)
-class Comment:
-    """A line for the reader."""
-
-    text: str
-
-
-@dataclass(frozen=True)
 class Loop:
     """``do { body } while (--counter != 0)``; a ``parked`` counter lives on the stack.
 
@@ -95,7 +88,7 @@ class Repeat:
     body: list[Item]
 
 
-Item = Instruction | Constant | Park | Unpark | Comment | Loop | Repeat
+Item = Instruction | Constant | Park | Unpark | Loop | Repeat
 
 
 @dataclass
@@ -148,10 +141,6 @@ class Block:
             self.emit("retreat", pointer, constant=-distance)
         elif distance:
             self.emit("advance_by", pointer, self.set(scratch, distance))
-
-    def comment(self, text: str) -> None:
-        """A line of explanation before the next operation."""
-        self._open[-1].append(Comment(text))
 
     def park(self, variable: Variable, place: Variable | None = None) -> None:
         """See :class:`Park`."""

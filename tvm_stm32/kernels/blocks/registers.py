@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .program import VECTORS, Block, Comment, Constant, Instruction, Item, Loop, Park, Repeat, Unpark, Variable
+from .program import VECTORS, Block, Constant, Instruction, Item, Loop, Park, Repeat, Unpark, Variable
 
 VECTOR = tuple(f"q{number}" for number in range(8))
 # All but the stack pointer and the program counter.
@@ -79,8 +79,6 @@ def _walk(items: Iterable[Item]) -> Iterable[Item]:
 
 def _flatten(items: list[Item], points: list[_Point]) -> None:
     for item in items:
-        if isinstance(item, Comment):
-            continue
         if isinstance(item, Loop | Repeat):
             first = len(points)
             points.append(_Point((), (), [first + 1]))
