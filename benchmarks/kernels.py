@@ -179,7 +179,7 @@ def dense(name: str, depth: int, units: int, dtype: str = "int8") -> Case:
         if dtype == "float32":
             weights = _weights(b, (units, depth), 0, dtype, x)
         else:
-            bias = b.random.integers(-2000, 2000, units).astype("int32")
+            bias = b.random.integers(-2000, 2000, units).astype("int32" if dtype == "int8" else "int64")
             weights = [
                 b.constant("w", _codes(b, (units, depth)), scale=[0.004]),
                 b.constant("b", bias, scale=[0.02 * 0.004]),
@@ -267,7 +267,10 @@ CASES = [
     softmax("softmax_12", 12),
     conv("int16_conv3x3_16_16_16x16", (16, 16, 16), 16, (3, 3), dtype="int16"),
     conv("int16_pointwise_64_64_25x5", (25, 5, 64), 64, (1, 1), dtype="int16"),
+    conv("int16_conv3x3_64_64_8x8", (8, 8, 64), 64, (3, 3), dtype="int16"),
+    dense("int16_dense_640_128", 640, 128, dtype="int16"),
     depthwise("int16_depthwise3x3_64_25x5", (25, 5, 64), dtype="int16"),
+    depthwise("int16_depthwise3x3_16_48x48_s2", (48, 48, 16), 2, dtype="int16"),
     conv("float_pointwise_64_64_25x5", (25, 5, 64), 64, (1, 1), dtype="float32"),
     conv("float_conv3x3_16_16_16x16", (16, 16, 16), 16, (3, 3), dtype="float32"),
     dense("float_dense_640_128", 640, 128, dtype="float32"),

@@ -22,7 +22,7 @@ from .stage import OutputStage
 from .window import detail_text
 
 # Offsets of four channels of a plane, and of a segment's columns, are those of a store: up to 4095 bytes.
-_MAX_COLUMNS = 340
+MAX_COLUMNS = 340
 
 
 def fits_pairs(stage: OutputStage, weight: np.ndarray, geometry: dict[str, Any]) -> bool:
@@ -33,12 +33,12 @@ def fits_pairs(stage: OutputStage, weight: np.ndarray, geometry: dict[str, Any])
         window == (3, 3, 1, 1)
         and strides in ((1, 1), (2, 2))
         and weight.shape[0] % 4 == 0
-        and _columns(geometry) <= _MAX_COLUMNS
+        and columns_of(geometry) <= MAX_COLUMNS
         and requantizer_of(stage, weight, "dsp") is not None
     )
 
 
-def _columns(geometry: dict[str, Any]) -> int:
+def columns_of(geometry: dict[str, Any]) -> int:
     """Words of a plane's row: all the columns outputs look at."""
     return int((geometry["out_w"] - 1) * geometry["stride_w"] + 3)
 
@@ -54,7 +54,7 @@ def lower_depthwise_block(
 ) -> None:
     """A depthwise ``q.conv2d`` for which :func:`fits_pairs` holds."""
     channels, out_h, out_w, stride = weight.shape[0], geometry["out_h"], geometry["out_w"], geometry["stride_w"]
-    columns = _columns(geometry)
+    columns = columns_of(geometry)
     rows = 2 if stride == 1 and out_h > 1 else 1
     requantizer = Requantizer.of(stage)
     texts = {"pairs": block_text(ctx, pairs_block(channels, columns), "pairs"), "last": ""}
@@ -84,11 +84,11 @@ def lower_depthwise_block(
         words,
         macs=geometry["batch"] * out_h * out_w * weight.size,
         detail=detail_text(geometry, weight, 1, "dsp"),
-        in_place=_may_overwrite(geometry, rows, 2, 4),
+        in_place=may_overwrite(geometry, rows, 2, 4),
     )
 
 
-def _may_overwrite(geometry: dict[str, Any], rows: int, stride: int, reach: int) -> bool:
+def may_overwrite(geometry: dict[str, Any], rows: int, stride: int, reach: int) -> bool:
     """Whether output may lie where the input does, a kernel that copies rows first.
 
     Step t reads input rows below ``t * stride - pad_top + reach`` for the last time before it writes output rows up to
@@ -199,5 +199,5 @@ def lower_depthwise_ring(
         depthwise_mve_records(taps, stage, geometry["input_zero_point"]),
         macs=geometry["batch"] * out_h * out_w * weight.size,
         detail=detail_text(geometry, weight, 1, "mve"),
-        in_place=_may_overwrite(geometry, 1, stride_h, kernel_h),
+        in_place=may_overwrite(geometry, 1, stride_h, kernel_h),
     )

@@ -17,6 +17,7 @@ from ..stage import OutputStage
 from .matmul import wrapped
 from .program import POINTER_IN, POINTER_OUT, Block, Variable
 from .requantize import Requantizer
+from .requantize_wide import WideRequantizer
 
 RECORD_BYTES = 24
 # Sums of a segment wait on the stack for their requantization.
@@ -53,14 +54,16 @@ def pairs_block(channels: int, columns: int) -> Block:
     return block
 
 
-def depthwise_block(channels: int, columns: int, out_w: int, rows: int, stride: int, stage: Requantizer) -> Block:
+def depthwise_block(
+    channels: int, columns: int, out_w: int, rows: int, stride: int, stage: Requantizer | WideRequantizer
+) -> Block:
     """``NAME(first, second, weights, output)``: ``rows`` (1 or 2) rows of ``out_w`` pixels from two planes."""
     first, second = Variable("first", POINTER_IN), Variable("second", POINTER_IN)
     weights, output = Variable("weights", POINTER_IN), Variable("output", POINTER_OUT)
     block = Block([first, second, weights, output])
     for parameter in block.parameters:
         block.park(parameter)
-    width = segment_width(channels, out_w, rows)
+    width = segment_width(channels * stage.size, out_w, rows)
     segments, rest = divmod(out_w, width)
     maker = _Depthwise(block, channels, out_w, rows, stride, stage)
     moves = segments > 1 or rest > 0
@@ -72,7 +75,7 @@ def depthwise_block(channels: int, columns: int, out_w: int, rows: int, stride: 
         target = block.variable("target", POINTER_OUT)
         block.emit("copy_pointer", target, output)
         block.park(target)
-        block.emit("advance", output, constant=1)
+        block.emit("advance", output, constant=stage.size)
         block.park(output)
         with block.loop("segments", segments, parked=True):
             maker.segment(first, second, weights, target, width, advance=moves)
@@ -86,15 +89,23 @@ def depthwise_block(channels: int, columns: int, out_w: int, rows: int, stride: 
     return block
 
 
-def segment_width(channels: int, out_w: int, rows: int) -> int:
+def segment_width(pixel_bytes: int, out_w: int, rows: int) -> int:
     """Columns done between two requantizations: their sums fit the stack, their codes an instruction's offset."""
-    most = max(1, min(_WAITING // rows, 4095 // channels))
+    most = max(1, min(_WAITING // rows, 4095 // pixel_bytes))
     return -(-out_w // -(-out_w // most))
 
 
 class _Depthwise:
-    def __init__(self, block: Block, channels: int, out_w: int, rows: int, stride: int, stage: Requantizer) -> None:
-        self.block, self.channels, self.out_w = block, channels, out_w
+    def __init__(
+        self,
+        block: Block,
+        channels: int,
+        out_w: int,
+        rows: int,
+        stride: int,
+        stage: Requantizer | WideRequantizer,
+    ) -> None:
+        self.block, self.pixel_bytes, self.out_w = block, channels * stage.size, out_w
         self.rows, self.stride, self.stage = rows, stride, stage
         self.upper = [block.variable(f"taps{column}_01") for column in range(3)]
         self.lower = [block.variable(f"taps{column}_12") for column in range(3)]
@@ -162,16 +173,17 @@ class _Depthwise:
         offset, scratch = self.registers["offset"], self.registers["scratch"]
         block.unpark(weights)
         block.emit("load", multiplier, weights, constant=16 - RECORD_BYTES)
-        block.emit("load_u8", shift, weights, constant=20 - RECORD_BYTES)
-        stage.offset(block, shift, offset)
+        if isinstance(stage, Requantizer):
+            block.emit("load_u8", shift, weights, constant=20 - RECORD_BYTES)
+            stage.offset(block, shift, offset)
         block.unpark(target)
         for row in range(self.rows):
             for column in range(width):
                 total = block.unpark(self.sums[row * width + column], self.code)
                 stage.code(block, total, multiplier, offset, shift, scratch)
-                block.emit("store_8", None, target, total, constant=column * self.channels)
-            block.move(target, self.out_w * self.channels if row + 1 < self.rows else 0, self.step)
-        back = width * self.channels - (self.rows - 1) * self.out_w * self.channels
+                block.emit(stage.store, None, target, total, constant=column * self.pixel_bytes)
+            block.move(target, self.out_w * self.pixel_bytes if row + 1 < self.rows else 0, self.step)
+        back = width * self.pixel_bytes - (self.rows - 1) * self.out_w * self.pixel_bytes
         block.move(target, back, self.step)
         block.park(target)
 

@@ -8,6 +8,7 @@ instruction: 2^(e-1) + (zero point << e), less 1 for negative sums.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ..stage import OutputStage
 from .program import Block, Variable
@@ -22,6 +23,9 @@ class Requantizer:
     clamp_max: int
     rounded: bool
     sign: bool
+    # Bytes of a code, and the operation that stores one.
+    size: ClassVar[int] = 1
+    store: ClassVar[str] = "store_8"
 
     @classmethod
     def of(cls, stage: OutputStage) -> Requantizer:

@@ -1,0 +1,102 @@
+"""Depthwise convolutions on int16 activations for cores with the DSP extension or Helium: generated blocks."""
+
+from __future__ import annotations
+
+from ..graph import dialect
+from .block_call import block_headers, block_text
+from .blocks.depthwise import depthwise_block
+from .blocks.depthwise_wide import (
+    depthwise_any_wide_block,
+    depthwise_any_wide_records,
+    depthwise_wide_records,
+    pairs_wide_block,
+)
+from .blocks.requantize_wide import WideRequantizer, WideScales
+from .context import KernelContext
+from .depthwise_block import MAX_COLUMNS, columns_of, may_overwrite
+from .wide_block import WideOperator, add_wide_call
+from .window import detail_text, geometry_of
+
+
+def lower_wide_depthwise(ctx: KernelContext, operator: WideOperator, node: str, data: str, output: str) -> bool:
+    """A depthwise ``q.conv2d16`` whose channels are in fours; False where blocks do not hold."""
+    weight, scales = operator.weight, operator.scales()
+    channels = len(weight)
+    if scales is None or channels % 4 or int(dialect.attributes(operator.call)["groups"]) != channels:
+        return False
+    geometry = geometry_of(operator.call, weight)
+    window = (geometry["kernel_h"], geometry["kernel_w"], geometry["dilation_h"], geometry["dilation_w"])
+    strides = (geometry["stride_h"], geometry["stride_w"])
+    names = ("depthwise_conv2d", node, data, output)
+    pairs = window == (3, 3, 1, 1) and strides in ((1, 1), (2, 2)) and columns_of(geometry) <= MAX_COLUMNS
+    (_lower_pairs if pairs else _lower_any)(ctx, operator, scales, names)
+    return True
+
+
+def _lower_pairs(
+    ctx: KernelContext, operator: WideOperator, scales: WideScales, names: tuple[str, str, str, str]
+) -> None:
+    geometry = geometry_of(operator.call, operator.weight)
+    channels, out_h, out_w, stride = (geometry[name] for name in ("channels", "out_h", "out_w", "stride_w"))
+    columns, stage = columns_of(geometry), WideRequantizer(*operator.bounds)
+    rows = 2 if stride == 1 and out_h > 1 else 1
+    texts = {"pairs": block_text(ctx, pairs_wide_block(channels, columns), "pairs"), "last": ""}
+    texts["block"] = block_text(ctx, depthwise_block(channels, columns, out_w, rows, stride, stage), "block")
+    if rows == 2 and out_h % 2:
+        texts["last"] = block_text(ctx, depthwise_block(channels, columns, out_w, 1, stride, stage), "last")
+    plane_bytes = 4 * channels * columns
+    source = ctx.render(
+        "depthwise16_block.c.j2",
+        **geometry,
+        **texts,
+        rows=rows,
+        plane_bytes=plane_bytes,
+        inside=min(geometry["width"], columns - geometry["pad_left"]),
+        iterations=-(-out_h // rows),
+    )
+    workspace = 2 * plane_bytes + 2 * channels
+    headers = block_headers(ctx, "dsp")
+    kernel = ctx.kernel(f"depthwise16_3x3_{channels}", source, workspace=workspace, headers=headers)
+    add_wide_call(
+        ctx,
+        kernel.name,
+        names,
+        {"weights": depthwise_wide_records(scales)},
+        macs=geometry["batch"] * out_h * out_w * operator.weight.size,
+        workspace=workspace,
+        detail=f"{detail_text(geometry, operator.weight, 1, 'int16')} dsp",
+        in_place=may_overwrite(geometry, rows, 2, 4),
+    )
+
+
+def _lower_any(
+    ctx: KernelContext, operator: WideOperator, scales: WideScales, names: tuple[str, str, str, str]
+) -> None:
+    geometry = geometry_of(operator.call, operator.weight)
+    channels, kernel_h, kernel_w = operator.weight.shape[:3]
+    stage, pixel_bytes = WideRequantizer(*operator.bounds), 2 * channels
+    row_step = geometry["dilation_h"] * geometry["width"] * pixel_bytes
+    inside = depthwise_any_wide_block(
+        channels, (kernel_h, kernel_w), row_step, geometry["dilation_w"] * pixel_bytes, stage
+    )
+    texts, workspace = {"inside": block_text(ctx, inside, "inside"), "border": ""}, 0
+    if geometry["padded"]:
+        workspace = kernel_h * kernel_w * pixel_bytes
+        border = depthwise_any_wide_block(channels, (kernel_h, kernel_w), kernel_w * pixel_bytes, pixel_bytes, stage)
+        texts["border"] = block_text(ctx, border, "border")
+    source = ctx.render("depthwise16_any.c.j2", **geometry, **texts, at_once="four")
+    kernel = ctx.kernel(
+        f"depthwise16_{kernel_h}x{kernel_w}_{channels}",
+        source,
+        workspace=workspace,
+        headers=block_headers(ctx, "dsp"),
+    )
+    add_wide_call(
+        ctx,
+        kernel.name,
+        names,
+        {"weights": depthwise_any_wide_records(scales)},
+        macs=geometry["batch"] * geometry["out_h"] * geometry["out_w"] * operator.weight.size,
+        workspace=workspace,
+        detail=f"{detail_text(geometry, operator.weight, 1, 'int16')} dsp",
+    )
