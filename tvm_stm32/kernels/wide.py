@@ -32,12 +32,12 @@ def lower_conv2d16(ctx: KernelContext, call: relax.Call, node: str, data: str, o
         multiplier = np.array([reduce_multiplier(int(value)) for value in multiplier])
     scales = np.stack([multiplier, shift], axis=1).astype(np.int32)
     depthwise = groups == geometry["channels_in"] and groups > 1
-    if form_of(ctx) != "scalar":
-        if not depthwise:
-            lower_wide_block(ctx, operator, node, data, output, scales, "dsp")
-            return
-        if lower_wide_depthwise(ctx, operator, node, data, output):
-            return
+    form = form_of(ctx)
+    if form != "scalar" and not depthwise:
+        lower_wide_block(ctx, operator, node, data, output, scales, form)
+        return
+    if form != "scalar" and lower_wide_depthwise(ctx, operator, node, data, output, form):
+        return
     group_in = weight.shape[3]
     source = ctx.render(
         "conv2d16.c.j2",

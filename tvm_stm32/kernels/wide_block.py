@@ -6,16 +6,20 @@ parts, each of which is proven, and C adds the parts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from tvm import relax
 
 from ..graph import dialect
 from ..library import Call
-from .block_call import UNROLLED, block_headers, block_text
+from .block_call import UNROLLED, UNROLLED_MVE, block_headers, block_text
 from .blocks.product import COLUMNS, Tile, product_block, product_records
-from .blocks.product_vector import GROUP, product_vector_block, product_vector_records
+from .blocks.product_mve import DEPTHS, product_mve_block, product_mve_records
+from .blocks.product_vector import product_vector_block, product_vector_records
+from .blocks.program import Block
 from .blocks.requantize_wide import WideRequantizer, WideScales, wide_range
 from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
 from .window import detail_text, geometry_of
@@ -68,9 +72,8 @@ def lower_wide_block(
         weight = fast.weight
     ones = (*weight.shape[1:3], geometry["stride_h"], geometry["stride_w"], groups) == (1, 1, 1, 1, 1)
     product = _Product(ctx, operator, fast, groups, total)
-    product.make_dsp(
-        weight, weight.shape[2] * group_in if contiguous else group_in, direct=ones and not geometry["padded"]
-    )
+    run, direct = weight.shape[2] * group_in if contiguous else group_in, ones and not geometry["padded"]
+    product.make_mve(weight, direct=direct) if form == "mve" else product.make_dsp(weight, run, direct=direct)
     workspace = product.tile_bytes + (4 * product.pixels * group_out * product.parts if fast is None else 0)
     source = ctx.render(
         "conv2d16_block.c.j2",
@@ -80,7 +83,7 @@ def lower_wide_block(
         groups=groups,
         group_in=group_in,
         group_out=group_out,
-        run=weight.shape[2] * group_in if contiguous else group_in,
+        run=run,
         contiguous=contiguous,
         total=total,
         sums=fast is None,
@@ -171,41 +174,66 @@ class _Product:
             tile = Tile(2 * depth, 4)
         else:
             direct, tile = False, COLUMNS
-        whole = self.total >= self.pixels
-        texts = {}
-        for name, pixels in (("block", self.pixels if whole else 0), ("tail", self.total % self.pixels)):
-            if not pixels:
-                texts[name] = ""
-                continue
-            block = (
-                product_vector_block(steps, channels, stage, _UNROLLED_ROWS[self.ctx.level])
-                if vector
-                else product_block(pixels, steps, channels, stride, stage, unrolled, tile=tile)
+
+        def block(pixels: int) -> Block:
+            if vector:
+                return product_vector_block(steps, channels, stage, _UNROLLED_ROWS[self.ctx.level])
+            return product_block(pixels, steps, channels, stride, stage, unrolled, tile=tile)
+
+        self._texts(block)
+        self._records(rows, product_vector_records if vector else product_records)
+        self.tile_bytes = 0 if direct else self.parts * steps * tile.step
+        self.values |= {
+            "part_bytes": steps * tile.step,
+            "row_step": tile.step,
+            "pixel_step": tile.pixel,
+            "tile_bytes": self.tile_bytes,
+            "fill": self.parts * steps - paired_rows(weight, run).shape[1] // 2,
+            "direct": direct,
+        }
+
+    def make_mve(self, weight: np.ndarray, *, direct: bool) -> None:
+        """Two pixels by four channels, or the only pixel by eight."""
+        rows, stage = self._split(weight.reshape(len(weight), -1), DEPTHS), self._stage()
+        steps, channels, depth = rows.shape[2] // DEPTHS, len(weight) // self.groups, weight[0].size
+        self.pixels = 2 if self.total >= 2 else 1
+        wide, row_bytes = 8 // self.pixels, 2 * rows.shape[1] * rows.shape[2]
+        stride = 2 * len(weight) if self.fast is not None else 4 * channels
+        direct = direct and row_bytes == 2 * depth
+        self._texts(
+            lambda pixels: product_mve_block(
+                pixels, steps, channels, row_bytes, stride, stage, UNROLLED_MVE[self.ctx.level], wide=wide
             )
-            texts[name] = block_text(self.ctx, block, name)
-        make = product_vector_records if vector else product_records
-        pieces = []
-        for start in range(0, len(weight), channels):
+        )
+        self._records(rows, partial(product_mve_records, wide=wide))
+        self.tile_bytes = 0 if direct else self.pixels * row_bytes
+        self.values |= {
+            "part_bytes": 16 * steps,
+            "row_step": 0,
+            "pixel_step": row_bytes,
+            "tile_bytes": self.tile_bytes,
+            "fill": row_bytes - 2 * depth,
+            "direct": direct,
+        }
+
+    def _texts(self, make: Callable[[int], Block]) -> None:
+        """Blocks for ``pixels`` at a time and for the last ones."""
+        self.values["pixels"] = self.pixels
+        whole = self.pixels if self.total >= self.pixels else 0
+        for name, pixels in (("block", whole), ("tail", self.total % self.pixels)):
+            self.values[name] = block_text(self.ctx, make(pixels), name) if pixels else ""
+
+    def _records(self, rows: np.ndarray, make: Callable[..., np.ndarray]) -> None:
+        """Weights and tables of every part of every group; ``rows`` [channels, parts, depth of a part]."""
+        pieces, channels = [], len(rows) // self.groups
+        for start in range(0, len(rows), channels):
             mine = slice(start, start + channels)
             bias, multiplier = np.zeros(channels, np.int32), None
             if self.fast is not None:
                 bias, multiplier = self.fast.bias[mine], self.fast.multiplier[mine]
             pieces += [make(rows[mine, part], bias, multiplier) for part in range(self.parts)]
         self.records = np.concatenate(pieces)
-        self.tile_bytes = 0 if direct else self.parts * steps * tile.step
-        self.values = {
-            **texts,
-            "pixels": self.pixels,
-            "parts": self.parts,
-            "part_bytes": steps * tile.step,
-            "part_words": len(pieces[0]),
-            "row_step": tile.step,
-            "pixel_step": tile.pixel,
-            "at_once": GROUP if vector else 2,
-            "tile_bytes": self.tile_bytes,
-            "fill": self.parts * steps - paired_rows(weight, run).shape[1] // 2,
-            "direct": direct,
-        }
+        self.values |= {"parts": self.parts, "part_words": len(pieces[0])}
 
     def _stage(self) -> WideRequantizer | None:
         return None if self.fast is None else WideRequantizer(*self.operator.bounds)

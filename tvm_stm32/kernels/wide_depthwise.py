@@ -11,6 +11,7 @@ from .blocks.depthwise_wide import (
     depthwise_wide_records,
     pairs_wide_block,
 )
+from .blocks.depthwise_wide_mve import LANES, depthwise_wide_mve_block, depthwise_wide_mve_records
 from .blocks.requantize_wide import WideRequantizer, WideScales
 from .context import KernelContext
 from .depthwise_block import MAX_COLUMNS, columns_of, may_overwrite
@@ -18,7 +19,9 @@ from .wide_block import WideOperator, add_wide_call
 from .window import detail_text, geometry_of
 
 
-def lower_wide_depthwise(ctx: KernelContext, operator: WideOperator, node: str, data: str, output: str) -> bool:
+def lower_wide_depthwise(
+    ctx: KernelContext, operator: WideOperator, node: str, data: str, output: str, form: str
+) -> bool:
     """A depthwise ``q.conv2d16`` whose channels are in fours; False where blocks do not hold."""
     weight, scales = operator.weight, operator.scales()
     channels = len(weight)
@@ -28,8 +31,14 @@ def lower_wide_depthwise(ctx: KernelContext, operator: WideOperator, node: str, 
     window = (geometry["kernel_h"], geometry["kernel_w"], geometry["dilation_h"], geometry["dilation_w"])
     strides = (geometry["stride_h"], geometry["stride_w"])
     names = ("depthwise_conv2d", node, data, output)
+    if form == "mve" and channels % LANES == 0:
+        _lower_any(ctx, operator, scales, names, "mve")
+        return True
     pairs = window == (3, 3, 1, 1) and strides in ((1, 1), (2, 2)) and columns_of(geometry) <= MAX_COLUMNS
-    (_lower_pairs if pairs else _lower_any)(ctx, operator, scales, names)
+    if pairs:
+        _lower_pairs(ctx, operator, scales, names)
+    else:
+        _lower_any(ctx, operator, scales, names, "dsp")
     return True
 
 
@@ -70,33 +79,34 @@ def _lower_pairs(
 
 
 def _lower_any(
-    ctx: KernelContext, operator: WideOperator, scales: WideScales, names: tuple[str, str, str, str]
+    ctx: KernelContext, operator: WideOperator, scales: WideScales, names: tuple[str, str, str, str], form: str
 ) -> None:
     geometry = geometry_of(operator.call, operator.weight)
     channels, kernel_h, kernel_w = operator.weight.shape[:3]
     stage, pixel_bytes = WideRequantizer(*operator.bounds), 2 * channels
     row_step = geometry["dilation_h"] * geometry["width"] * pixel_bytes
-    inside = depthwise_any_wide_block(
-        channels, (kernel_h, kernel_w), row_step, geometry["dilation_w"] * pixel_bytes, stage
-    )
+    make, records = depthwise_any_wide_block, depthwise_any_wide_records
+    if form == "mve":
+        make, records = depthwise_wide_mve_block, depthwise_wide_mve_records
+    inside = make(channels, (kernel_h, kernel_w), row_step, geometry["dilation_w"] * pixel_bytes, stage)
     texts, workspace = {"inside": block_text(ctx, inside, "inside"), "border": ""}, 0
     if geometry["padded"]:
         workspace = kernel_h * kernel_w * pixel_bytes
-        border = depthwise_any_wide_block(channels, (kernel_h, kernel_w), kernel_w * pixel_bytes, pixel_bytes, stage)
+        border = make(channels, (kernel_h, kernel_w), kernel_w * pixel_bytes, pixel_bytes, stage)
         texts["border"] = block_text(ctx, border, "border")
-    source = ctx.render("depthwise16_any.c.j2", **geometry, **texts, at_once="four")
+    source = ctx.render("depthwise16_any.c.j2", **geometry, **texts, at_once="eight" if form == "mve" else "four")
     kernel = ctx.kernel(
         f"depthwise16_{kernel_h}x{kernel_w}_{channels}",
         source,
         workspace=workspace,
-        headers=block_headers(ctx, "dsp"),
+        headers=block_headers(ctx, form),
     )
     add_wide_call(
         ctx,
         kernel.name,
         names,
-        {"weights": depthwise_any_wide_records(scales)},
+        {"weights": records(scales)},
         macs=geometry["batch"] * geometry["out_h"] * geometry["out_w"] * operator.weight.size,
         workspace=workspace,
-        detail=f"{detail_text(geometry, operator.weight, 1, 'int16')} dsp",
+        detail=f"{detail_text(geometry, operator.weight, 1, 'int16')} {form}",
     )
