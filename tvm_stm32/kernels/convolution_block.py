@@ -22,9 +22,11 @@ from .block_call import (
 )
 from .blocks.matmul import matmul_block, matmul_records
 from .blocks.matmul_mve import matmul_mve_block, matmul_mve_records
+from .blocks.product import product_block
 from .blocks.program import Block
 from .blocks.requantize import Requantizer
 from .context import KernelContext
+from .nibbles import nibble_records, weight_bits
 from .stage import OutputStage
 from .window import detail_text, geometry_of
 from .winograd import fits_winograd, lower_winograd
@@ -121,12 +123,19 @@ class _Product:
         steps = rows.shape[1] // 2
         packed = packs_lanes(matrix, self.stage.params[:, 0], self.group_out)
         stride = len(matrix) if self.requantizer else 4 * self.group_out
-        self._texts(
-            lambda pixels: matmul_block(
-                pixels, steps, self.group_out, stride, packed, self.requantizer, UNROLLED[self.ctx.level]
-            )
-        )
         self.tile_bytes = 16 * steps
+        bits, unrolled = weight_bits(self.ctx, matrix, self.stage), UNROLLED[self.ctx.level]
+        if bits < 8:
+            self._texts(
+                lambda pixels: product_block(
+                    pixels, steps, self.group_out, stride, self.requantizer, unrolled, bits=bits
+                )
+            )
+            self.records = self._grouped(rows, nibble_records, bits)
+            return
+        self._texts(
+            lambda pixels: matmul_block(pixels, steps, self.group_out, stride, packed, self.requantizer, unrolled)
+        )
         self.records = self._grouped(rows, matmul_records, packed)
 
     def make_mve(self, matrix: np.ndarray) -> None:

@@ -17,10 +17,12 @@ from .block_call import (
     requantizer_of,
 )
 from .blocks.matmul_mve import matmul_mve_block, matmul_mve_records
+from .blocks.product_vector import product_vector_block
 from .blocks.vector import GROUP, vector_block, vector_records
 from .context import KernelContext
 from .convolution_block import tile_rows
 from .linear import LinearKernel, add_linear_call, form_of
+from .nibbles import nibble_records, weight_bits
 from .stage import OutputStage, output_stage
 
 
@@ -71,8 +73,13 @@ def _lower_block(
         rows = tile_rows(weight, depth)
         rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 4)))
         steps, packed = rows.shape[1] // 2, packs_lanes(weight, stage.params[:, 0])
-        block = vector_block(steps, units, packed, requantizer, _UNROLLED[ctx.level])
-        records = vector_records(rows, stage, zero_point, packed, finished=finished)
+        bits = weight_bits(ctx, weight, stage)
+        if bits < 8:
+            block = product_vector_block(steps, units, requantizer, _UNROLLED[ctx.level], bits=bits)
+            records = nibble_records(rows, stage, zero_point, bits, finished=finished, vector=True)
+        else:
+            block = vector_block(steps, units, packed, requantizer, _UNROLLED[ctx.level])
+            records = vector_records(rows, stage, zero_point, packed, finished=finished)
         tile_bytes, fill, at_once = 4 * steps, steps - -(-depth // 2), GROUP
     direct = form == "mve" and depth % 16 == 0 and finished
     source = ctx.render(

@@ -1,0 +1,41 @@
+"""Weights of 4 and 2 bits: stored as such where blocks of the DSP extension unpack them, else as int8."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .blocks.matmul import wrapped
+from .blocks.product import product_records
+from .blocks.product_vector import product_vector_records
+from .context import KernelContext
+from .stage import OutputStage, accumulator_bound
+
+
+def weight_bits(ctx: KernelContext, weight: np.ndarray, stage: OutputStage) -> int:
+    """Bits a weight of a convolution or dense layer takes in flash: 8, 4 or 2, the fewest that hold all its values.
+
+    Unpacking takes time, so that ``time`` keeps bytes. Sums of packed lanes must fit 32 bits beside their neighbours.
+    """
+    if ctx.level == "time" or not weight.size:
+        return 8
+    bits = next((n for n in (2, 4) if weight.min() >= -(1 << (n - 1)) and weight.max() < 1 << (n - 1)), 8)
+    bound = 2 * accumulator_bound(weight, stage.params[:, 0])
+    return bits if bits < 8 and (bound < 1 << (31 - bits)).all() else 8
+
+
+def nibble_records(
+    rows: np.ndarray, stage: OutputStage, zero_point: int, bits: int, *, finished: bool, vector: bool = False
+) -> np.ndarray:
+    """Weights and parameters of :mod:`.blocks.product` on the tile of :mod:`.blocks.matmul`, as int32 words.
+
+    Biases are those of :func:`.blocks.matmul.matmul_records`.
+    """
+    biases = stage.params[:, 0].astype(np.int64) - (zero_point + 128) * rows.astype(np.int64).sum(axis=1)
+    make = product_vector_records if vector else product_records
+    return make(
+        rows,
+        wrapped(2 * biases if finished else biases),
+        stage.params[:, 1] if finished else None,
+        stage.shifts.astype(np.int32) - 1 if finished else None,
+        bits=bits,
+    )
