@@ -41,7 +41,6 @@ MODELS = {
     "vww": "vww_96_int8.tflite",
 }
 # Nominal multiply-accumulates: those of the published model, whatever is left of them in the generated code.
-MACS = {"ad": 264_192, "kws": 2_656_768, "ic": 12_501_632, "vww": 7_489_664}
 BOARDS = {
     "cortex-m3": "mps2-an385",
     "cortex-m4": "mps2-an386",
@@ -55,7 +54,7 @@ DEFAULT_FOLDER = DATA / "models" / "mlperf_tiny"
 OPTIMIZE = {"time": "-O2", "balanced": "-O2", "ram": "-O2", "size": "-Os"}
 
 
-def measure(model: str, path: Path, cpu: str, level: str, folder: Path, wait_states: int = 0) -> dict[str, Any]:
+def measure(path: Path, cpu: str, level: str, folder: Path, wait_states: int = 0) -> dict[str, Any]:
     """One model on one core: the figures of the JSON, and whether the output equals the reference (None: absent)."""
     board = load_board(BOARDS[cpu])
     library = compile_model(path, CompileOptions(board.target, level))
@@ -76,13 +75,14 @@ def measure(model: str, path: Path, cpu: str, level: str, folder: Path, wait_sta
     results, run, modelled = run_and_model(image, board, [sample, sample], wait_states)
     sizes = image_sizes(image)
     reference = reference_output(path, sample)
-    macs = MACS[model]
     return {
         "instructions": run.instructions[-1],
-        "instructions_per_mac": round(run.instructions[-1] / macs, 3),
+        "instructions_per_mac": round(run.instructions[-1] / library.nominal_macs, 3),
         "cycles_model": modelled.cycles if modelled else None,
-        "cycles_model_per_mac": round(modelled.cycles / macs, 3) if modelled else None,
+        "cycles_model_per_mac": round(modelled.cycles / library.nominal_macs, 3) if modelled else None,
         "wait_states": wait_states,
+        "macs": library.macs,
+        "nominal_macs": library.nominal_macs,
         "count_method": run.count_method,
         "arena": library.arena_size,
         "ram": sizes["ram"],
@@ -186,7 +186,7 @@ def main(
         for model in models or tuple(MODELS):
             with tempfile.TemporaryDirectory(prefix="tvm-stm32-") as scratch:
                 try:
-                    row = measure(model, folder / MODELS[model], cpu, level, Path(scratch), wait_states)
+                    row = measure(folder / MODELS[model], cpu, level, Path(scratch), wait_states)
                 except Error as error:
                     raise click.ClickException(f"{model} on {cpu}: {error}") from None
             row["peer"] = peers.get(cpu, {}).get(model)

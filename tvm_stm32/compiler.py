@@ -120,9 +120,8 @@ def compile_loaded(model: Model, options: CompileOptions) -> Library:
             )
         if options.input_layout == "nhwc":
             model = layout.nhwc_inputs(model)
-        library = build_library(
-            graph.prepare(model), model, options.target, name, options.level, options.settings(), options.kernels
-        )
+        module = graph.prepare(model, options.target)
+        library = build_library(module, model, options.target, name, options.level, options.settings(), options.kernels)
         library.weights, library.arena_alignment = options.weights, options.alignment
         library.external = _external(library, options.external_io)
     memory.plan(library)

@@ -56,7 +56,8 @@ class Model:
     With ``states``, ``main`` takes their old values after the inputs and returns their new ones after the outputs.
     ``numerics`` names the reference whose integer arithmetic is promised (design section 4). Weights are constants in
     the module. ``notes`` are remarks of the front end for the report. ``tensors`` holds the quantization of inner
-    tensors by name, as far as the file states it; the graph stage adds what q/dq and qnn operators say.
+    tensors by name, as far as the file states it; the graph stage adds what q/dq and qnn operators say, and how many
+    channels and multiply-accumulates it found needless.
     """
 
     module: IRModule
@@ -67,3 +68,5 @@ class Model:
     notes: list[str] = field(default_factory=list)
     states: list[StateInfo] = field(default_factory=list)
     tensors: dict[str, Quantization] = field(default_factory=dict)
+    removed_channels: int = 0
+    removed_macs: int = 0

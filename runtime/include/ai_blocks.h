@@ -21,7 +21,7 @@
 #endif
 
 /* A function that is nothing but its assembly, which keeps to the procedure call standard itself. */
-#define AI_NAKED static __attribute__((naked, noinline, unused))
+#define AI_NAKED static __attribute__((naked, noinline, unused, aligned(4)))
 #define AI_UNUSED __attribute__((unused))
 
 /* A word at any address. */
@@ -100,11 +100,65 @@ AI_INLINE int32_t ai_pack_high(int32_t a, int32_t b)
     return ai_halves(ai_high_half(b), ai_high_half(a));
 }
 
-/* Sign-extended bytes 0 and 2 of a word turned right by n bits. */
+/* Sign-extended bytes 0 and 2 of a word turned right by n (0 or 8) bits. */
 AI_INLINE int32_t ai_sxtb16(int32_t a, int32_t n)
 {
+#if AI_BLOCKS_DSP
+    int32_t result;
+    if (n == 0) {
+        __asm__("sxtb16 %0, %1" : "=r"(result) : "r"(a));
+    } else {
+        __asm__("sxtb16 %0, %1, ror #8" : "=r"(result) : "r"(a));
+    }
+    return result;
+#else
     const uint32_t word = (uint32_t)a >> n;
     return ai_halves((int8_t)(word & 0xFFU), (int8_t)((word >> 16) & 0xFFU));
+#endif
+}
+
+/* Sums and differences of halfwords. */
+AI_INLINE int32_t ai_sadd16(int32_t a, int32_t b)
+{
+#if AI_BLOCKS_DSP
+    return (int32_t)__sadd16((int16x2_t)a, (int16x2_t)b);
+#else
+    return ai_halves(ai_low_half(a) + ai_low_half(b), ai_high_half(a) + ai_high_half(b));
+#endif
+}
+
+AI_INLINE int32_t ai_ssub16(int32_t a, int32_t b)
+{
+#if AI_BLOCKS_DSP
+    return (int32_t)__ssub16((int16x2_t)a, (int16x2_t)b);
+#else
+    return ai_halves(ai_low_half(a) - ai_low_half(b), ai_high_half(a) - ai_high_half(b));
+#endif
+}
+
+/* The larger, or smaller, of each pair of codes of two words. */
+AI_INLINE int32_t ai_max_bytes(int32_t a, int32_t b)
+{
+#if AI_BLOCKS_DSP
+    int32_t result;
+    __asm__("ssub8 %0, %1, %2\n\tsel %0, %1, %2" : "=&r"(result) : "r"(a), "r"(b) : "cc");
+    return result;
+#else
+    uint32_t result = 0;
+    int32_t shift;
+    for (shift = 0; shift < 32; shift += 8) {
+        const int8_t x = (int8_t)(((uint32_t)a >> shift) & 0xFFU);
+        const int8_t y = (int8_t)(((uint32_t)b >> shift) & 0xFFU);
+        result |= ((uint32_t)((x > y) ? x : y) & 0xFFU) << shift;
+    }
+    return (int32_t)result;
+#endif
+}
+
+AI_INLINE int32_t ai_min_bytes(int32_t a, int32_t b)
+{
+    /* ~x is -1 - x: the order of codes turns round. */
+    return ~ai_max_bytes(~a, ~b);
 }
 
 AI_INLINE int32_t ai_smulbb(int32_t a, int32_t b)
@@ -308,6 +362,28 @@ AI_INLINE void ai_finish_wide(const int8_t *sums, int32_t parts, int32_t stride,
                 ai_multiply((int32_t)((uint64_t)sum & 0xFFFFFFFFU), scales[2 * c], scales[2 * c + 1], AI_ROUNDING_TFLM);
         }
         output[c] = (int16_t)ai_clamp(code, low, high);
+    }
+}
+
+/* Two halfwords `value` at `count` places `step` bytes apart. */
+AI_INLINE void ai_fill_column(int8_t *words, int32_t step, int32_t value, int32_t count)
+{
+    const int32_t word = ai_halves(value, value);
+    int32_t i;
+
+    for (i = 0; i < count; i++) {
+        ai_store(words, word);
+        words += step;
+    }
+}
+
+/* `value` into one halfword of each of `count` words; `halves` is the first such halfword. */
+AI_INLINE void ai_put_halves(int8_t *halves, int32_t value, int32_t count)
+{
+    int32_t i;
+
+    for (i = 0; i < count; i++) {
+        ai_store_half(halves + (ptrdiff_t)4 * i, value);
     }
 }
 

@@ -219,3 +219,20 @@ def test_kernels_equal_the_reference(core, board, kernels, seed, tmp_path):
         if not np.array_equal(got, case.expected):
             wrong.append(f"{library.calls[number].operator} {library.calls[number].detail} ({number})")
     assert not wrong
+
+
+def test_a_shift_that_wraps_between_equal_ends_is_no_constant(tmp_path):
+    """Sums 100 and 4180 give 127; those between wrap on their way through TFLM's shift to the left."""
+    x = np.arange(-128, 128, dtype=np.int8).reshape(1, 16, 16, 1)
+    r = operators.Requantization(np.array([1 << 30]), np.array([20]), 0, "tflm")
+    weight, bias = np.full((1, 1, 1, 1), 16, np.int8), np.array([100])
+    options = {"strides": (1, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1), "groups": 1}
+    acc = reference.conv_accumulate(x, weight, bias, *options.values(), -128)
+    case = Case([x], lambda v: operators.conv2d(v[0], weight, bias, r, input_zero_point=-128, **options),
+                finished(acc, r))  # fmt: skip
+    model, samples = network([case])
+    library = build_library(model.module, model, Target.for_cpu("host"), "zoo", "time", {})
+    memory.plan(library)
+    results, _ = build_and_run(library, "host", samples, tmp_path)
+    assert set(case.expected.reshape(-1).tolist()) == {-128, 127}
+    assert results[0] == case.expected.tobytes()

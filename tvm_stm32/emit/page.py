@@ -9,7 +9,7 @@ import jinja2
 
 from ..library import Library
 from ..memory.lifetimes import Buffer, lifetimes
-from .report import report, shape_text
+from .report import removed_text, report, shape_text
 
 _ROW = 46
 _ARC = 18
@@ -49,7 +49,7 @@ def html_page(library: Library) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(shape=shape_text, grouped=_grouped)
+    environment.filters.update(shape=shape_text, grouped=_grouped, removed=removed_text)
     return environment.get_template("report.html.j2").render(
         facts=facts,
         rows=_rows(facts),

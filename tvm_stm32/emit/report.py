@@ -29,6 +29,8 @@ def report(library: Library) -> dict[str, Any]:
             for state in library.states
         ],
         "macs": library.macs,
+        "nominal_macs": library.nominal_macs,
+        "removed_channels": library.removed_channels,
         "constants_bytes": library.constant_bytes,
         "arena_bytes": library.arena_size,
         **({"arena_choices": library.arena_choices} if library.arena_choices else {}),
@@ -104,7 +106,7 @@ def report_text(facts: dict[str, Any]) -> str:
         )
     lines += [
         "",
-        f"multiply-accumulates  {facts['macs']:,}",
+        f"multiply-accumulates  {facts['macs']:,}{removed_text(facts)}",
         f"weights and tables    {facts['constants_bytes']:,} bytes of flash",
         f"arena                 {facts['arena_bytes']:,} bytes of RAM, inputs and outputs included"
         f" (peak in use {facts['peak_live_bytes']:,})",
@@ -116,6 +118,14 @@ def report_text(facts: dict[str, Any]) -> str:
     if facts["notes"]:
         lines += ["", *facts["notes"]]
     return "\n".join(lines) + "\n"
+
+
+def removed_text(facts: dict[str, Any]) -> str:
+    """What dead channels would have cost, in brackets; nothing for a network without."""
+    if not facts["removed_channels"]:
+        return ""
+    removed = f"{facts['removed_channels']:,} constant or unread channels are left out"
+    return f" ({facts['nominal_macs']:,} in the model: {removed})"
 
 
 def _tensor_line(kind: str, tensor: dict[str, Any]) -> str:

@@ -8,6 +8,9 @@ from typing import Protocol
 from tvm import IRModule, relax
 
 from ..model import Model
+from ..target import Target
+from .common import without_repetition
+from .dead_channels import remove_dead_channels
 from .dialect import name_of
 from .indices import IndexGuard
 from .legalize_qnn import legalize_qnn
@@ -17,6 +20,7 @@ from .pooling import integer_pool
 from .qdq import Emit, QdqRewriter
 from .qnn import QnnRewriter
 from .quantization import inner_quantization, through_aliases
+from .simplify import Simplify
 from .ssa import Function, normalized, rebuilt
 
 
@@ -24,11 +28,12 @@ class _Rewriter(Protocol):
     def rewrite(self, value: relax.Expr) -> relax.Expr | None: ...
 
 
-def prepare(model: Model) -> IRModule:
+def prepare(model: Model, target: Target | None = None) -> IRModule:
     """The module with every quantized operator that has an integer kernel as a ``q.*`` call.
 
     What remains are plain Relax operators; ``qnn`` calls without a kernel are decomposed into those. ``model.tensors``
-    learns what the fused operators said of their results.
+    learns what the fused operators said of their results; what its kernels need of ``target`` decides how many channels
+    stay.
     """
     function = adopt_names(model.module["main"])
     known = inner_quantization(function)
@@ -44,6 +49,10 @@ def prepare(model: Model) -> IRModule:
             function = simpler
             break
         function = simpler
+    function = _apply(without_repetition(function), lambda view, emit: Simplify(view, emit))
+    function = _apply(adopt_names(function), lambda view, emit: Peephole(view, emit))
+    function, removed = remove_dead_channels(function, by_eights=target is None or target.mve)
+    model.removed_channels, model.removed_macs = removed.channels, removed.macs
     function = _apply(function, lambda view, emit: IndexGuard(view, emit, model.provenance.file_name))
     # TIR functions that an importer wrote itself, called from main.
     others = {var: body for var, body in model.module.functions.items() if var.name_hint != "main"}

@@ -13,7 +13,7 @@ import numpy as np
 from tvm import relax
 
 from . import dialect
-from .ssa import shape_of
+from .ssa import normalized, shape_of
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,13 @@ class Requantization:
             "clamp_min": self.clamp_min,
             "clamp_max": self.clamp_max,
         }
+
+
+def changed(call: relax.Call, arguments: Sequence[relax.Expr], **changes: object) -> relax.Call:
+    """``call`` with other arguments, and attributes (``out_shape`` among them) as in ``changes``."""
+    attrs = {**dialect.attributes(call), **changes}
+    shape, dtype = attrs.pop("out_shape"), attrs.pop("out_dtype")
+    return normalized(dialect.call(dialect.name_of(call), arguments, shape, dtype, **attrs))
 
 
 def const(array: np.ndarray, dtype: str) -> relax.Expr:

@@ -7,11 +7,12 @@ from tvm import relax
 
 from . import dialect, operators
 from .activation import activation_bounds
+from .moves import pad_fill, permutation
 from .qdq import Emit
-from .ssa import Function, constant, dtype_of, normalized, shape_of
+from .ssa import Function, constant, dtype_of, shape_of
 
 # Operators whose result is clamped by attributes.
-_CLAMPED = {"q.conv2d", "q.dense", "q.add", "q.sub", "q.mul", "q.avg_pool2d", "q.max_pool2d"}
+CLAMPED = {"q.conv2d", "q.dense", "q.add", "q.sub", "q.mul", "q.avg_pool2d", "q.max_pool2d"}
 # Operators that work element by element, whatever the axes mean.
 _ELEMENTWISE = {"q.table", "q.add", "q.sub", "q.mul"}
 
@@ -42,7 +43,7 @@ class Peephole:
         return None
 
     def _clip(self, value: relax.Call) -> relax.Expr | None:
-        producer = self.view.match(value.args[0], *_CLAMPED)
+        producer = self.view.match(value.args[0], *CLAMPED)
         limits = activation_bounds(value)
         if dtype_of(value) != "int8" or limits is None or limits[1] is None:
             return None
@@ -50,8 +51,8 @@ class Peephole:
         if producer is None or self.view.uses.get(value.args[0], 0) != 1:
             return value.args[0] if (low, high) == (-128, 127) else None
         attrs = dialect.attributes(producer)
-        low, high = max(low, attrs["clamp_min"]), min(high, attrs["clamp_max"])
-        return _with(producer, producer.args, clamp_min=min(low, high), clamp_max=high)
+        clamps = [max(low, min(high, int(attrs[key]))) for key in ("clamp_min", "clamp_max")]
+        return operators.changed(producer, producer.args, clamp_min=clamps[0], clamp_max=clamps[1])
 
     def _composed(self, value: relax.Call) -> relax.Expr | None:
         """A table of a table is one table."""
@@ -67,18 +68,15 @@ class Peephole:
     def _padded_convolution(self, value: relax.Call) -> relax.Expr | None:
         """A constant pad with the convolution's own zero point is padding of the convolution."""
         pad = self.view.match(value.args[0], "relax.nn.pad")
-        if pad is None or str(pad.attrs.pad_mode) != "constant":
-            return None
         attrs = dialect.attributes(value)
-        width = [int(w) for w in pad.attrs.pad_width]
-        fill = _scalar(pad.args[1]) if len(pad.args) > 1 else getattr(pad.attrs, "pad_value", None)
-        if len(width) != 8 or any(width[:2]) or any(width[6:]) or fill is None:
+        if pad is None or pad_fill(pad) != attrs["input_zero_point"]:
             return None
-        if int(fill) != attrs["input_zero_point"] or min(width) < 0:
+        width = [int(w) for w in pad.attrs.pad_width]
+        if len(width) != 8 or any(width[:2]) or any(width[6:]):
             return None
         top, left, bottom, right = attrs["padding"]
         padding = [top + width[2], left + width[4], bottom + width[3], right + width[5]]
-        return _with(value, [pad.args[0], *value.args[1:]], padding=padding)
+        return operators.changed(value, [pad.args[0], *value.args[1:]], padding=padding)
 
     def _max_pool(self, value: relax.Call) -> relax.Expr | None:
         attrs = value.attrs
@@ -105,7 +103,7 @@ class Peephole:
         return relax.op.permute_dims(self.emit(result), [0, 3, 1, 2]) if layout == "NCHW" else result
 
     def _transpose(self, value: relax.Call) -> relax.Expr | None:
-        axes = _axes(value)
+        axes = permutation(value)
         shape = shape_of(value.args[0])
         if [axis for axis in axes if shape[axis] != 1] == sorted(axis for axis in axes if shape[axis] != 1):
             # Only extents of 1 move: the memory order stays.
@@ -114,7 +112,7 @@ class Peephole:
         inner = self.view.match(value.args[0], "relax.permute_dims")
         if inner is None:
             return None
-        combined = [_axes(inner)[axis] for axis in axes]
+        combined = [permutation(inner)[axis] for axis in axes]
         if combined == list(range(len(combined))):
             return inner.args[0]
         return relax.op.permute_dims(inner.args[0], combined)
@@ -127,34 +125,13 @@ class Peephole:
         inner = [call for call in matches if call is not None]
         if len(inner) < len(matches):
             return None
-        axes = _axes(inner[0])
-        if any(_axes(call) != axes for call in inner):
+        axes = permutation(inner[0])
+        if any(permutation(call) != axes for call in inner):
             return None
         arguments = [call.args[0] for call in inner] + list(value.args[len(inner) :])
-        result = _with(value, arguments, out_shape=list(shape_of(inner[0].args[0])))
+        result = operators.changed(value, arguments, out_shape=list(shape_of(inner[0].args[0])))
         return relax.op.permute_dims(self.emit(result), axes)
 
 
 def _data_arguments(value: relax.Call) -> list[relax.Expr]:
     return list(value.args[:1] if dialect.name_of(value) == "q.table" else value.args[:2])
-
-
-def _axes(call: relax.Call) -> list[int]:
-    rank = len(shape_of(call))
-    if call.attrs.axes is None:
-        return list(reversed(range(rank)))
-    return [int(axis) % rank for axis in call.attrs.axes]
-
-
-def _scalar(expr: relax.Expr) -> float | None:
-    value = getattr(expr, "value", None)
-    if isinstance(value, float | int):
-        return float(value)
-    array = constant(expr)
-    return float(array.item()) if array is not None and array.size == 1 else None
-
-
-def _with(call: relax.Call, arguments: list[relax.Expr], **changes: object) -> relax.Call:
-    attrs = {**dialect.attributes(call), **changes}
-    shape, dtype = attrs.pop("out_shape"), attrs.pop("out_dtype")
-    return normalized(dialect.call(dialect.name_of(call), arguments, shape, dtype, **attrs))

@@ -30,10 +30,19 @@ def block_headers(ctx: KernelContext, form: str) -> tuple[str, ...]:
     return ("ai_blocks.h", *extra[form])
 
 
-def block_text(ctx: KernelContext, block: Block, name: str) -> str:
-    """A block in the form this build asks for, as a function ``NAME_name``."""
-    text = assembly_text(block) if ctx.assembly else c_text(block)
-    return text.replace("void NAME(", f"void NAME_{name}(")
+def doubles(ctx: KernelContext) -> bool:
+    """Whether two neighbouring words are best loaded by LDRD.
+
+    On M4 and M33 it takes the time of two LDRs in a row and is one instruction less; M7 pairs a LDR with a product.
+    """
+    return ctx.target.cpu != "cortex-m7"
+
+
+def block_function(ctx: KernelContext, block: Block, stem: str, form: str) -> str:
+    """A block in the form this build asks for: the name of its function, which all operators share that need it."""
+    wide = ctx.level == "time" and ctx.target.cpu in ("cortex-m3", "cortex-m4")
+    text = assembly_text(block, wide=wide) if ctx.assembly else c_text(block)
+    return ctx.kernel(stem, text, headers=block_headers(ctx, form)).name
 
 
 def requantizer_of(stage: OutputStage, weight: np.ndarray, form: str) -> Requantizer | None:

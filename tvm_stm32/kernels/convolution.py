@@ -12,7 +12,7 @@ from .convolution_block import lower_convolution_block
 from .depthwise import lower_depthwise
 from .linear import LinearKernel, add_linear_call, form_of
 from .stage import OutputStage, output_stage
-from .window import detail_text, geometry_of
+from .window import detail_text, geometry_of, removed_text
 
 
 def lower_conv2d(ctx: KernelContext, call: relax.Call, node: str, data: str, output: str) -> None:
@@ -29,6 +29,7 @@ def lower_conv2d(ctx: KernelContext, call: relax.Call, node: str, data: str, out
         _lower_scalar(ctx, call, node, data, output, weight, stage)
     else:
         lower_convolution_block(ctx, call, node, data, output, weight, stage, form)
+    ctx.library.calls[-1].detail += removed_text(call)
 
 
 def _lower_scalar(

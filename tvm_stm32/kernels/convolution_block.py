@@ -13,19 +13,21 @@ from .block_call import (
     UNROLLED,
     UNROLLED_MVE,
     add_block_call,
+    block_function,
     block_headers,
-    block_text,
+    doubles,
     finish_values,
     packs_lanes,
     part_of,
     requantizer_of,
 )
-from .blocks.matmul import matmul_block, matmul_records
-from .blocks.matmul_mve import matmul_mve_block, matmul_mve_records
+from .blocks.matmul import Layout, matmul_block, matmul_records, spread_block
+from .blocks.matmul_mve import VectorLayout, matmul_mve_block, matmul_mve_records
 from .blocks.product import product_block
 from .blocks.program import Block
 from .blocks.requantize import Requantizer
 from .context import KernelContext
+from .convolution_rows import fits_rows, lower_convolution_rows
 from .nibbles import nibble_records, weight_bits
 from .stage import OutputStage
 from .window import detail_text, geometry_of
@@ -55,10 +57,18 @@ def lower_convolution_block(
     matrix = weight.reshape(weight.shape[0], -1)
     ones = (weight.shape[1], weight.shape[2], geometry["stride_h"], geometry["stride_w"], groups) == (1, 1, 1, 1, 1)
     requantizer = requantizer_of(stage, weight, form)
+    rows = ctx.level in ("time", "balanced") and (form == "mve" or weight_bits(ctx, weight, stage) == 8)
+    if requantizer is not None and rows and fits_rows(weight, geometry, groups, form):
+        lower_convolution_rows(ctx, node, data, output, weight, stage, requantizer, geometry, form)
+        return
     product = _Product(ctx, group_out, total, stage, requantizer, geometry["input_zero_point"])
     product.make_mve(matrix) if form == "mve" else product.make_dsp(matrix, run)
     # A pointwise convolution reads the input itself: a pixel is a row of the tile.
     direct = form == "mve" and ones and not geometry["padded"] and group_in % 16 == 0 and requantizer is not None
+    # Four pixels that lie one behind the other are widened together.
+    together = form == "dsp" and ones and not geometry["padded"] and group_in % 4 == 0 and total >= 4
+    together = together and requantizer is not None and 3 * group_in < 4092
+    spread = block_function(ctx, spread_block(group_in), f"spread_{group_in}", form) if together else ""
     source = ctx.render(
         "conv2d_block.c.j2",
         **geometry,
@@ -77,6 +87,7 @@ def lower_convolution_block(
         fill=product.row_length - matrix.shape[1] if form == "mve" else 0,
         contiguous=contiguous,
         direct=direct,
+        spread_block=spread,
         total=total,
     )
     shape = f"{weight.shape[1]}x{weight.shape[2]}_{group_in}_{weight.shape[0]}"
@@ -121,20 +132,34 @@ class _Product:
         """Four pixels by two channels, on a tile of input words."""
         rows = tile_rows(matrix, run)
         steps = rows.shape[1] // 2
-        packed = packs_lanes(matrix, self.stage.params[:, 0], self.group_out)
+        # Packed lanes save an instruction a step and cost eight at the end.
+        packed = steps > 8 and packs_lanes(matrix, self.stage.params[:, 0], self.group_out)
         stride = len(matrix) if self.requantizer else 4 * self.group_out
         self.tile_bytes = 16 * steps
         bits, unrolled = weight_bits(self.ctx, matrix, self.stage), UNROLLED[self.ctx.level]
         if bits < 8:
             self._texts(
+                "dsp",
+                matrix.shape[1],
                 lambda pixels: product_block(
                     pixels, steps, self.group_out, stride, self.requantizer, unrolled, bits=bits
-                )
+                ),
             )
             self.records = self._grouped(rows, nibble_records, bits)
             return
         self._texts(
-            lambda pixels: matmul_block(pixels, steps, self.group_out, stride, packed, self.requantizer, unrolled)
+            "dsp",
+            matrix.shape[1],
+            lambda pixels: matmul_block(
+                pixels,
+                Layout(steps),
+                self.group_out,
+                stride,
+                packed,
+                self.requantizer,
+                unrolled,
+                doubles=doubles(self.ctx),
+            ),
         )
         self.records = self._grouped(rows, matmul_records, packed)
 
@@ -142,23 +167,26 @@ class _Product:
         """Two pixels by four channels, or the only pixel by eight."""
         self.pixels = 2 if self.total >= 2 else 1
         steps, wide = -(-matrix.shape[1] // 16), 8 // self.pixels
+        layout = VectorLayout(steps, 16 * steps)
         stride = len(matrix) if self.requantizer else 4 * self.group_out
         self._texts(
+            "mve",
+            matrix.shape[1],
             lambda pixels: matmul_mve_block(
-                pixels, steps, self.group_out, stride, self.requantizer, UNROLLED_MVE[self.ctx.level], wide=wide
-            )
+                pixels, layout, self.group_out, stride, self.requantizer, UNROLLED_MVE[self.ctx.level], wide=wide
+            ),
         )
         self.row_length = 16 * steps
         self.tile_bytes = self.pixels * self.row_length
         self.records = self._grouped(matrix, matmul_mve_records, wide)
 
-    def _texts(self, make: Callable[[int], Block]) -> None:
+    def _texts(self, form: str, depth: int, make: Callable[[int], Block]) -> None:
         whole = self.pixels if self.total >= self.pixels else 0
         for name, pixels in (("block", whole), ("tail", self.total % self.pixels)):
-            self.texts[name] = block_text(self.ctx, make(pixels), name) if pixels else ""
+            stem = f"matmul_{pixels}px_{depth}_{self.group_out}"
+            self.texts[name] = block_function(self.ctx, make(pixels), stem, form) if pixels else ""
 
     def _grouped(self, rows: np.ndarray, make: Callable[..., np.ndarray], how: bool | int) -> np.ndarray:
-        finished = self.requantizer is not None
         return np.concatenate(
             [
                 make(
@@ -166,7 +194,7 @@ class _Product:
                     part_of(self.stage, start, self.group_out),
                     self.zero_point,
                     how,
-                    finished=finished,
+                    self.requantizer,
                 )
                 for start in range(0, len(rows), self.group_out)
             ]

@@ -10,13 +10,13 @@ from ..graph.ssa import constant, shape_of
 from .block_call import (
     UNROLLED_MVE,
     add_block_call,
+    block_function,
     block_headers,
-    block_text,
     finish_values,
     packs_lanes,
     requantizer_of,
 )
-from .blocks.matmul_mve import matmul_mve_block, matmul_mve_records
+from .blocks.matmul_mve import VectorLayout, matmul_mve_block, matmul_mve_records
 from .blocks.product_vector import product_vector_block
 from .blocks.vector import GROUP, vector_block, vector_records
 from .context import KernelContext
@@ -24,28 +24,36 @@ from .convolution_block import tile_rows
 from .linear import LinearKernel, add_linear_call, form_of
 from .nibbles import nibble_records, weight_bits
 from .stage import OutputStage, output_stage
+from .window import removed_text
 
 
 def lower_dense(ctx: KernelContext, call: relax.Call, node: str, data: str, output: str) -> None:
     """``q.dense``: one row of the input at a time, widened once."""
-    attrs = dialect.attributes(call)
     weight, bias = constant(call.args[1]), constant(call.args[2])
     assert weight is not None and bias is not None
-    units, depth = weight.shape
-    batch = int(np.prod(shape_of(call))) // units
     stage, weight = output_stage(call, weight, bias)
     form = form_of(ctx)
-    if form != "scalar":
+    if form == "scalar":
+        _lower_scalar(ctx, call, node, data, output, weight, stage)
+    else:
         _lower_block(ctx, call, node, data, output, weight, stage, form)
-        return
+    ctx.library.calls[-1].detail += removed_text(call)
+
+
+def _lower_scalar(
+    ctx: KernelContext, call: relax.Call, node: str, data: str, output: str, weight: np.ndarray, stage: OutputStage
+) -> None:
+    units, depth = weight.shape
+    batch = int(np.prod(shape_of(call))) // units
+    zero_point = dialect.attributes(call)["input_zero_point"]
     source = ctx.render(
-        "dense.c.j2", batch=batch, units=units, depth=depth, input_zero_point=attrs["input_zero_point"], **stage.values
+        "dense.c.j2", batch=batch, units=units, depth=depth, input_zero_point=zero_point, **stage.values
     )
     chosen = LinearKernel(f"dense_{depth}_{units}", source, weight.reshape(-1), stage, depth * 2)
-    add_linear_call(ctx, "dense", node, data, output, chosen, batch * units * depth, form)
+    add_linear_call(ctx, "dense", node, data, output, chosen, batch * units * depth, "scalar")
 
 
-_UNROLLED = {"time": 16, "balanced": 8, "ram": 8, "size": 2}
+_UNROLLED = {"time": 16, "balanced": 4, "ram": 4, "size": 2}
 
 
 def _lower_block(
@@ -66,8 +74,10 @@ def _lower_block(
     finished = requantizer is not None
     if form == "mve":
         steps = -(-depth // 16)
-        block = matmul_mve_block(1, steps, units, units, requantizer, UNROLLED_MVE[ctx.level], wide=8)
-        records = matmul_mve_records(weight, stage, zero_point, 8, finished=finished)
+        block = matmul_mve_block(
+            1, VectorLayout(steps, 16 * steps), units, units, requantizer, UNROLLED_MVE[ctx.level], wide=8
+        )
+        records = matmul_mve_records(weight, stage, zero_point, 8, requantizer)
         tile_bytes, fill, at_once = 16 * steps, 16 * steps - depth, 8
     else:
         rows = tile_rows(weight, depth)
@@ -76,16 +86,16 @@ def _lower_block(
         bits = weight_bits(ctx, weight, stage)
         if bits < 8:
             block = product_vector_block(steps, units, requantizer, _UNROLLED[ctx.level], bits=bits)
-            records = nibble_records(rows, stage, zero_point, bits, finished=finished, vector=True)
+            records = nibble_records(rows, stage, zero_point, bits, requantizer, vector=True)
         else:
             block = vector_block(steps, units, packed, requantizer, _UNROLLED[ctx.level])
-            records = vector_records(rows, stage, zero_point, packed, finished=finished)
+            records = vector_records(rows, stage, zero_point, packed, requantizer)
         tile_bytes, fill, at_once = 4 * steps, steps - -(-depth // 2), GROUP
     direct = form == "mve" and depth % 16 == 0 and finished
     source = ctx.render(
         "dense_block.c.j2",
         **finish_values(stage, requantizer),
-        block=block_text(ctx, block, "block"),
+        block=block_function(ctx, block, f"matmul_1px_{depth}_{units}", form),
         mve=form == "mve",
         batch=batch,
         units=units,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .block_call import add_block_call, block_headers, block_text, finish_values, requantizer_of
+from .block_call import add_block_call, block_function, block_headers, finish_values, requantizer_of
 from .blocks.depthwise import depthwise_block, depthwise_records, pairs_block
 from .blocks.depthwise_any import depthwise_any_block, depthwise_any_records
 from .blocks.depthwise_mve import (
@@ -57,10 +57,14 @@ def lower_depthwise_block(
     columns = columns_of(geometry)
     rows = 2 if stride == 1 and out_h > 1 else 1
     requantizer = Requantizer.of(stage)
-    texts = {"pairs": block_text(ctx, pairs_block(channels, columns), "pairs"), "last": ""}
-    texts["block"] = block_text(ctx, depthwise_block(channels, columns, out_w, rows, stride, requantizer), "block")
-    if rows == 2 and out_h % 2:
-        texts["last"] = block_text(ctx, depthwise_block(channels, columns, out_w, 1, stride, requantizer), "last")
+    inside = min(geometry["width"], columns - geometry["pad_left"])
+    small = ctx.level != "time"
+    texts = {"last": ""}
+    texts["pairs"] = block_function(ctx, pairs_block(channels, columns, inside), f"pairs_{inside}_{channels}", "dsp")
+    for name, count in (("block", rows), ("last", 1 if rows == 2 and out_h % 2 else 0)):
+        if count:
+            block = depthwise_block(channels, columns, out_w, count, stride, requantizer, small=small)
+            texts[name] = block_function(ctx, block, f"depthwise_3x3_{count}x{out_w}_{channels}", "dsp")
     plane_bytes = 4 * channels * columns
     source = ctx.render(
         "depthwise_block.c.j2",
@@ -68,12 +72,14 @@ def lower_depthwise_block(
         **texts,
         rows=rows,
         plane_bytes=plane_bytes,
-        inside=min(geometry["width"], columns - geometry["pad_left"]),
+        inside=inside,
+        columns=columns,
+        borders=[column for column in range(columns) if not 0 <= column - geometry["pad_left"] < inside],
         iterations=-(-out_h // rows),
     )
-    workspace = 2 * plane_bytes + channels
+    workspace = 2 * plane_bytes
     kernel = ctx.kernel(f"depthwise_3x3_{channels}", source, workspace=workspace, headers=block_headers(ctx, "dsp"))
-    words = depthwise_records(weight[..., 0], stage, geometry["input_zero_point"])
+    words = depthwise_records(weight[..., 0], stage, geometry["input_zero_point"], small=small)
     add_block_call(
         ctx,
         kernel,
@@ -120,12 +126,12 @@ def lower_depthwise_any(
     column_step = geometry["dilation_w"] * channels
     kernel_size = (kernel_h, kernel_w)
     inside = depthwise_any_block(channels, kernel_size, row_step, column_step, requantizer)
-    texts = {"inside": block_text(ctx, inside, "inside"), "border": ""}
+    texts = {"inside": block_function(ctx, inside, f"taps_{kernel_h}x{kernel_w}_{channels}", "dsp"), "border": ""}
     patch_bytes = 0
     if geometry["padded"]:
         patch_bytes = kernel_h * kernel_w * channels
         border = depthwise_any_block(channels, kernel_size, kernel_w * channels, channels, requantizer)
-        texts["border"] = block_text(ctx, border, "border")
+        texts["border"] = block_function(ctx, border, f"taps_{kernel_h}x{kernel_w}_{channels}", "dsp")
     source = ctx.render(
         "depthwise_any.c.j2", **geometry, **finish_values(stage, requantizer), **texts, patch_bytes=patch_bytes
     )
@@ -179,7 +185,7 @@ def lower_depthwise_ring(
     source = ctx.render(
         "depthwise_block_mve.c.j2",
         **geometry,
-        block=block_text(ctx, block, "block"),
+        block=block_function(ctx, block, f"taps_{kernel_h}x{kernel_w}_{channels}", "mve"),
         padded_channels=padded,
         row_bytes=row_bytes,
         inside=min(geometry["width"], columns - geometry["pad_left"]),

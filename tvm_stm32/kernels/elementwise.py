@@ -131,6 +131,8 @@ def lower_pool(ctx: KernelContext, call: relax.Call, node: str, data: str, outpu
     (pool_h, pool_w), (stride_h, stride_w) = attrs["pool"], attrs["strides"]
     top, left, _, _ = attrs["padding"]
     padded = bool(top or left or (out_h - 1) * stride_h + pool_h > height or (out_w - 1) * stride_w + pool_w > width)
+    # Sums of a window fit halfwords as long as 128 times its elements do.
+    lanes = ctx.target.dsp and dtype == "int8" and channels % 4 == 0 and (operator == "max" or pool_h * pool_w <= 255)
     source = ctx.render(
         "pool.c.j2",
         paren=paren,
@@ -150,6 +152,7 @@ def lower_pool(ctx: KernelContext, call: relax.Call, node: str, data: str, outpu
         pad_top=top,
         pad_left=left,
         padded=padded,
+        lanes=lanes,
         **{
             key: value
             for key, value in {"clamp_min": -128, "clamp_max": 127, **attrs}.items()
@@ -157,7 +160,8 @@ def lower_pool(ctx: KernelContext, call: relax.Call, node: str, data: str, outpu
         },
         rounding=ROUNDING[attrs.get("rounding", "tflm")],
     )
-    kernel = ctx.kernel(f"{operator}_pool{_suffix(dtype)}_{pool_h}x{pool_w}_{channels}", source, headers=HEADER)
+    headers = ("ai_blocks.h",) if lanes else HEADER
+    kernel = ctx.kernel(f"{operator}_pool{_suffix(dtype)}_{pool_h}x{pool_w}_{channels}", source, headers=headers)
     ctx.add_call(
         Call(
             f"{operator}_pool2d",

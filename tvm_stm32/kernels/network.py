@@ -71,6 +71,8 @@ def build_library(
         input_tensors=[],
         output_tensors=[],
         notes=list(model.notes),
+        removed_channels=model.removed_channels,
+        removed_macs=model.removed_macs,
     )
     built = _Builder(lowered, KernelContext(library, target, level, kernels == "asm"), model.states).build()
     annotate(built, model.tensors)
@@ -86,6 +88,7 @@ class _Builder:
         self.view = Function(module["main"])
         self.names: dict[relax.Var, str] = {}
         self.fields: dict[relax.Var, list[str]] = {}
+        self.constants: dict[relax.Var, tuple[ir.GenericConst, str]] = {}
 
     def build(self) -> Library:
         function = self.view.function
@@ -145,13 +148,14 @@ class _Builder:
             if value in self.fields:
                 self.fields[variable] = self.fields[value]
             else:
-                self.names[variable] = self.names[value]
+                self.names[variable] = self._operand(value, label)
         elif isinstance(value, relax.Tuple):
             self.fields[variable] = [self._operand(field, label) for field in value.fields]
         elif isinstance(value, relax.TupleGetItem):
             self.names[variable] = self.fields[value.tuple_value][value.index]
         elif isinstance(value, ir.GenericConst):
-            self.names[variable] = self._copy_constant(value, label)
+            # Copied into the arena when an operator needs it there.
+            self.constants[variable] = value, label
         else:
             self._bind_call(variable, value, label)
 
@@ -191,6 +195,8 @@ class _Builder:
     def _operand(self, expr: relax.Expr, label: str) -> str:
         """Name of the tensor an operand lives in; a constant is copied into the arena first."""
         if isinstance(expr, relax.Var):
+            if expr not in self.names and expr in self.constants:
+                self.names[expr] = self._copy_constant(*self.constants[expr])
             return self.names[expr]
         if isinstance(expr, ir.GenericConst):
             return self._copy_constant(expr, label)
@@ -236,7 +242,7 @@ class _Builder:
                 stem_name = f"{stem[:24]}_{len(self.library.calls)}_{len(arguments)}"
                 arguments.append(Argument("constant", self.ctx.constant(stem_name, _storable(array)), parameter.ctype))
             else:
-                name = self.names[operand]
+                name = self._operand(operand, label)
                 inputs.append(name)
                 arguments.append(Argument("tensor", name, parameter.ctype))
         types = list(variable.ty.fields) if isinstance(variable.ty, relax.TupleType) else [variable.ty]

@@ -7,6 +7,7 @@ import numpy as np
 from .blocks.matmul import wrapped
 from .blocks.product import product_records
 from .blocks.product_vector import product_vector_records
+from .blocks.requantize import Requantizer
 from .context import KernelContext
 from .stage import OutputStage, accumulator_bound
 
@@ -24,7 +25,13 @@ def weight_bits(ctx: KernelContext, weight: np.ndarray, stage: OutputStage) -> i
 
 
 def nibble_records(
-    rows: np.ndarray, stage: OutputStage, zero_point: int, bits: int, *, finished: bool, vector: bool = False
+    rows: np.ndarray,
+    stage: OutputStage,
+    zero_point: int,
+    bits: int,
+    requantizer: Requantizer | None,
+    *,
+    vector: bool = False,
 ) -> np.ndarray:
     """Weights and parameters of :mod:`.blocks.product` on the tile of :mod:`.blocks.matmul`, as int32 words.
 
@@ -32,10 +39,12 @@ def nibble_records(
     """
     biases = stage.params[:, 0].astype(np.int64) - (zero_point + 128) * rows.astype(np.int64).sum(axis=1)
     make = product_vector_records if vector else product_records
-    return make(
+    own = requantizer is not None and not requantizer.common
+    records = make(
         rows,
-        wrapped(2 * biases if finished else biases),
-        stage.params[:, 1] if finished else None,
-        stage.shifts.astype(np.int32) - 1 if finished else None,
+        wrapped(2 * biases if requantizer else biases),
+        stage.params[:, 1] if own else None,
+        stage.shifts.astype(np.int32) - 1 if own else None,
         bits=bits,
     )
+    return np.concatenate([requantizer.common_head(stage), records]) if requantizer else records

@@ -9,8 +9,8 @@ import numpy as np
 from tvm import relax
 
 from ..graph import dialect
-from ..graph.ssa import constant
-from ..numerics import MULTIPLY
+from ..graph.ssa import constant, shape_of
+from ..graph.taps import linear_codes, linear_of
 
 ROUNDING = {
     "tflm": "AI_ROUNDING_TFLM",
@@ -53,13 +53,8 @@ def output_stage(call: relax.Call, weight: np.ndarray, bias: np.ndarray) -> tupl
     attrs = dialect.attributes(call)
     multiplier, shift = (np.array(constant(argument), np.int64) for argument in call.args[3:5])
     zero_point, rounding = int(attrs["output_zero_point"]), str(attrs["rounding"])
-    low, high = _accumulator_range(weight, bias, int(attrs["input_zero_point"]))
-    codes = [
-        np.clip(MULTIPLY[rounding](acc, multiplier, shift) + zero_point, attrs["clamp_min"], attrs["clamp_max"])
-        for acc in (low, high)
-    ]
-    fits = (low >= -(1 << 31)) & (high < (1 << 31)) & (multiplier >= 0)
-    fixed = fits & (codes[0] == codes[1])
+    codes = _codes(call)
+    fixed = codes[0] == codes[1]
     biases = bias.astype(np.int64)
     if rounding in ("tflm", "upward"):
         # With multiplier 2^30 and shift -1 an accumulator of 4 * (code - zero point) gives the code by either rule.
@@ -88,12 +83,12 @@ def output_stage(call: relax.Call, weight: np.ndarray, bias: np.ndarray) -> tupl
     return stage, weight
 
 
-def _accumulator_range(weight: np.ndarray, bias: np.ndarray, zero_point: int) -> tuple[np.ndarray, np.ndarray]:
-    """Smallest and largest accumulator of each channel over all int8 inputs; padding counts as the zero point."""
-    wide = weight.reshape(weight.shape[0], -1).astype(np.int64)
-    ends = wide * (-128 - zero_point), wide * (127 - zero_point)
-    low, high = np.minimum(*ends), np.maximum(*ends)
-    return bias + np.minimum(low, 0).sum(axis=1), bias + np.maximum(high, 0).sum(axis=1)
+def _codes(call: relax.Call) -> tuple[np.ndarray, np.ndarray]:
+    """Smallest and largest code of each output channel over all int8 inputs."""
+    linear = linear_of(call)
+    assert linear is not None
+    channels_in = shape_of(call.args[0])[-1]
+    return linear_codes(call, linear, np.full(channels_in, -128), np.full(channels_in, 127))
 
 
 def accumulator_bound(weight: np.ndarray, bias: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from tvm import relax
 
 from ..graph import dialect
 from ..library import Call
-from .block_call import UNROLLED, UNROLLED_MVE, block_headers, block_text
+from .block_call import UNROLLED, UNROLLED_MVE, block_function, block_headers
 from .blocks.product import COLUMNS, Tile, product_block, product_records
 from .blocks.product_mve import DEPTHS, product_mve_block, product_mve_records
 from .blocks.product_vector import product_vector_block, product_vector_records
@@ -180,7 +180,7 @@ class _Product:
                 return product_vector_block(steps, channels, stage, _UNROLLED_ROWS[self.ctx.level])
             return product_block(pixels, steps, channels, stride, stage, unrolled, tile=tile)
 
-        self._texts(block)
+        self._texts("dsp", 2 * steps, block)
         self._records(rows, product_vector_records if vector else product_records)
         self.tile_bytes = 0 if direct else self.parts * steps * tile.step
         self.values |= {
@@ -201,9 +201,11 @@ class _Product:
         stride = 2 * len(weight) if self.fast is not None else 4 * channels
         direct = direct and row_bytes == 2 * depth
         self._texts(
+            "mve",
+            DEPTHS * steps,
             lambda pixels: product_mve_block(
                 pixels, steps, channels, row_bytes, stride, stage, UNROLLED_MVE[self.ctx.level], wide=wide
-            )
+            ),
         )
         self._records(rows, partial(product_mve_records, wide=wide))
         self.tile_bytes = 0 if direct else self.pixels * row_bytes
@@ -216,12 +218,15 @@ class _Product:
             "direct": direct,
         }
 
-    def _texts(self, make: Callable[[int], Block]) -> None:
+    def _texts(self, form: str, depth: int, make: Callable[[int], Block]) -> None:
         """Blocks for ``pixels`` at a time and for the last ones."""
+        channels = len(self.operator.weight) // self.groups
         self.values["pixels"] = self.pixels
         whole = self.pixels if self.total >= self.pixels else 0
         for name, pixels in (("block", whole), ("tail", self.total % self.pixels)):
-            self.values[name] = block_text(self.ctx, make(pixels), name) if pixels else ""
+            self.values[name] = (
+                block_function(self.ctx, make(pixels), f"product_{pixels}px_{depth}_{channels}", form) if pixels else ""
+            )
 
     def _records(self, rows: np.ndarray, make: Callable[..., np.ndarray]) -> None:
         """Weights and tables of every part of every group; ``rows`` [channels, parts, depth of a part]."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..graph import dialect
-from .block_call import block_headers, block_text
+from .block_call import block_function, block_headers
 from .blocks.depthwise import depthwise_block
 from .blocks.depthwise_wide import (
     depthwise_any_wide_block,
@@ -49,10 +49,13 @@ def _lower_pairs(
     channels, out_h, out_w, stride = (geometry[name] for name in ("channels", "out_h", "out_w", "stride_w"))
     columns, stage = columns_of(geometry), WideRequantizer(*operator.bounds)
     rows = 2 if stride == 1 and out_h > 1 else 1
-    texts = {"pairs": block_text(ctx, pairs_wide_block(channels, columns), "pairs"), "last": ""}
-    texts["block"] = block_text(ctx, depthwise_block(channels, columns, out_w, rows, stride, stage), "block")
-    if rows == 2 and out_h % 2:
-        texts["last"] = block_text(ctx, depthwise_block(channels, columns, out_w, 1, stride, stage), "last")
+    inside, small = min(geometry["width"], columns - geometry["pad_left"]), ctx.level != "time"
+    pairs = pairs_wide_block(channels, columns, inside)
+    texts = {"pairs": block_function(ctx, pairs, f"pairs16_{inside}_{channels}", "dsp"), "last": ""}
+    for name, count in (("block", rows), ("last", 1 if rows == 2 and out_h % 2 else 0)):
+        if count:
+            block = depthwise_block(channels, columns, out_w, count, stride, stage, small=small)
+            texts[name] = block_function(ctx, block, f"depthwise16_3x3_{count}x{out_w}_{channels}", "dsp")
     plane_bytes = 4 * channels * columns
     source = ctx.render(
         "depthwise16_block.c.j2",
@@ -60,17 +63,18 @@ def _lower_pairs(
         **texts,
         rows=rows,
         plane_bytes=plane_bytes,
-        inside=min(geometry["width"], columns - geometry["pad_left"]),
+        columns=columns,
+        borders=[column for column in range(columns) if not 0 <= column - geometry["pad_left"] < inside],
         iterations=-(-out_h // rows),
     )
-    workspace = 2 * plane_bytes + 2 * channels
+    workspace = 2 * plane_bytes
     headers = block_headers(ctx, "dsp")
     kernel = ctx.kernel(f"depthwise16_3x3_{channels}", source, workspace=workspace, headers=headers)
     add_wide_call(
         ctx,
         kernel.name,
         names,
-        {"weights": depthwise_wide_records(scales)},
+        {"weights": depthwise_wide_records(scales, small=small)},
         macs=geometry["batch"] * out_h * out_w * operator.weight.size,
         workspace=workspace,
         detail=f"{detail_text(geometry, operator.weight, 1, 'int16')} dsp",
@@ -89,11 +93,12 @@ def _lower_any(
     if form == "mve":
         make, records = depthwise_wide_mve_block, depthwise_wide_mve_records
     inside = make(channels, (kernel_h, kernel_w), row_step, geometry["dilation_w"] * pixel_bytes, stage)
-    texts, workspace = {"inside": block_text(ctx, inside, "inside"), "border": ""}, 0
+    stem = f"taps16_{kernel_h}x{kernel_w}_{channels}"
+    texts, workspace = {"inside": block_function(ctx, inside, stem, form), "border": ""}, 0
     if geometry["padded"]:
         workspace = kernel_h * kernel_w * pixel_bytes
         border = make(channels, (kernel_h, kernel_w), kernel_w * pixel_bytes, pixel_bytes, stage)
-        texts["border"] = block_text(ctx, border, "border")
+        texts["border"] = block_function(ctx, border, stem, form)
     source = ctx.render("depthwise16_any.c.j2", **geometry, **texts, at_once="eight" if form == "mve" else "four")
     kernel = ctx.kernel(
         f"depthwise16_{kernel_h}x{kernel_w}_{channels}",

@@ -38,6 +38,15 @@ def geometry_of(call: relax.Call, weight: np.ndarray) -> dict[str, Any]:
     }
 
 
+def removed_text(call: relax.Call) -> str:
+    """How many channels a call has left of those in the model; nothing when it has all."""
+    had = dialect.attributes(call).get("source_channels")
+    if had is None:
+        return ""
+    now = shape_of(call.args[0])[-1], shape_of(call)[-1]
+    return f", {now[0]} of {had[0]} channels in, {now[1]} of {had[1]} out"
+
+
 def detail_text(geometry: dict[str, Any], weight: np.ndarray, groups: int, form: str) -> str:
     """Kernel size, stride, groups and form for the report."""
     text = f"{weight.shape[1]}x{weight.shape[2]} stride {geometry['stride_h']}x{geometry['stride_w']}"

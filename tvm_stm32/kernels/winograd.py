@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .block_call import UNROLLED, add_block_call, block_headers, block_text
+from .block_call import UNROLLED, add_block_call, block_function, block_headers, doubles
 from .blocks.requantize import Requantizer
 from .blocks.winograd import (
     PATCH_H,
@@ -52,12 +52,14 @@ def lower_winograd(
     """A ``q.conv2d`` for which :func:`fits_winograd` holds."""
     channels, _, _, channels_in = weight.shape
     out_w = geometry["out_w"]
-    block = winograd_block(channels_in, channels, out_w, channels, Requantizer.of(stage), UNROLLED[ctx.level])
+    block = winograd_block(
+        channels_in, channels, out_w, channels, Requantizer.of(stage), UNROLLED[ctx.level], doubles=doubles(ctx)
+    )
     source = ctx.render(
         "winograd.c.j2",
         **geometry,
-        transform=block_text(ctx, transform_block(channels_in), "transform"),
-        block=block_text(ctx, block, "block"),
+        transform=block_function(ctx, transform_block(channels_in), f"transform_{channels_in}", "dsp"),
+        block=block_function(ctx, block, f"tiles_{out_w}_{channels_in}_{channels}", "dsp"),
         values_bytes=values_bytes(channels_in),
         sums_bytes=SUMS_BYTES,
         patch_h=PATCH_H,

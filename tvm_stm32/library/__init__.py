@@ -105,7 +105,8 @@ class Library:
     ``alias_offsets`` says how many bytes behind the other's start it lies when not at it. ``arena_choices`` are the
     arena's sizes by way of planning, where there is a choice. ``weights`` says where constants go (``array``: C text,
     ``incbin``: a binary file the assembler includes, ``external``: one the application places); ``external`` names the
-    input and output tensors that get no place in the arena.
+    input and output tensors that get no place in the arena. ``removed_channels`` and ``removed_macs`` count what the
+    graph stage proved needless.
     """
 
     name: str
@@ -129,6 +130,8 @@ class Library:
     states: list[State] = field(default_factory=list)
     float_operators: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    removed_channels: int = 0
+    removed_macs: int = 0
 
     def root(self, name: str) -> str:
         """The tensor whose memory ``name`` lives in (itself, or what it is a reshape of)."""
@@ -150,8 +153,13 @@ class Library:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of one inference."""
+        """Multiply-accumulates of one inference, as executed."""
         return sum(call.macs for call in self.calls)
+
+    @property
+    def nominal_macs(self) -> int:
+        """Multiply-accumulates of the model as it was trained, those of removed channels included."""
+        return self.macs + self.removed_macs
 
     @property
     def constant_bytes(self) -> int:

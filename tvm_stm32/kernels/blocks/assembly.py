@@ -23,14 +23,24 @@ _SAVED_VECTORS = ("q4", "q5", "q6", "q7")
 _HALVES = {register: f"d{2 * n}, d{2 * n + 1}" for n, register in enumerate(_SAVED_VECTORS, 4)}
 
 
-def assembly_text(block: Block) -> str:
-    """The function ``NAME`` in C around its assembly."""
-    return _Printer(block).function()
+# Instructions that have a 16-bit form too.
+_NARROW = {"ldr", "ldrb", "ldrsb", "str", "strb", "strh", "ldmia", "stmia"}
+_NARROW |= {"add", "sub", "subs", "mov", "lsl", "asr", "eor", "and", "cmp", "bne"}
+
+
+def assembly_text(block: Block, *, wide: bool = False) -> str:
+    """The function ``NAME`` in C around its assembly.
+
+    With ``wide`` every instruction is 32 bits long, and so at a multiple of 4: cores fetch whole words, and several
+    instructions in a row that lie across two cost a cycle (M3, M4).
+    """
+    return _Printer(block, wide).function()
 
 
 class _Printer:
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, wide: bool) -> None:
         self.block = block
+        self.wide = wide
         self.registers = allocate(block)
         self.slots = {variable: 4 * number for number, variable in enumerate(parked(block))}
         self.lines: list[tuple[str, str]] = []
@@ -64,6 +74,9 @@ class _Printer:
         return "\n".join([*text, "    );", "}"]) + "\n"
 
     def _line(self, text: str, note: str = "") -> None:
+        mnemonic, _, operands = text.partition(" ")
+        if self.wide and mnemonic in _NARROW:
+            text = f"{mnemonic}.w {operands}"
         self.lines.append((text, note))
 
     def _items(self, items: list[Item]) -> None:

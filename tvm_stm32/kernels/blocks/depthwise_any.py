@@ -11,7 +11,7 @@ import numpy as np
 
 from ..stage import OutputStage
 from .program import POINTER_IN, POINTER_OUT, Block, Variable
-from .requantize import Requantizer
+from .requantize import Requantizer, Scaling
 from .requantize_mve import folded_biases
 
 # Taps that are written out; a larger kernel loops over its rows.
@@ -71,14 +71,11 @@ def _finish(block: Block, weights: Variable, output: Variable, sums: list[Variab
             block.emit("store", None, output, total, constant=4 * channel)
         block.emit("advance", output, constant=16)
         return
-    multiplier, shift = block.variable("multiplier"), block.variable("shift")
-    offset, scratch = block.variable("offset"), block.variable("scratch")
+    scaling = Scaling(block)
     for channel, total in enumerate(sums):
-        block.emit("load", multiplier, weights, constant=4 * channel)
-        block.emit("load_u8", shift, weights, constant=16 + channel)
-        stage.offset(block, shift, offset)
+        stage.begin(block, scaling, weights, 4 * channel, 16 + channel)
         block.emit("add", total, total, total)
-        stage.code(block, total, multiplier, offset, shift, scratch)
+        stage.code(block, total, scaling)
         block.emit("store_8", None, output, total, constant=channel)
     block.emit("advance", weights, constant=20)
     block.emit("advance", output, constant=4)

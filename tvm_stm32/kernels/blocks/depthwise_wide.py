@@ -10,41 +10,49 @@ from __future__ import annotations
 import numpy as np
 
 from .program import POINTER_IN, POINTER_OUT, Block, Variable
+from .requantize import Scaling
 from .requantize_wide import WideRequantizer, WideScales
 
 # Taps that are written out; a larger kernel loops over its rows.
 _UNROLLED = 32
 
 
-def pairs_wide_block(channels: int, columns: int) -> Block:
-    """``NAME(upper, lower, plane)``: words of one pixel's channels (in fours), ``columns`` words apart."""
+def pairs_wide_block(channels: int, columns: int, count: int) -> Block:
+    """``NAME(upper, lower, plane)``: words of ``count`` pixels of two rows, channels (in fours) ``columns`` apart."""
     upper, lower = Variable("upper", POINTER_IN), Variable("lower", POINTER_IN)
     plane = Variable("plane", POINTER_OUT)
     block = Block([upper, lower, plane])
-    a, b, word = (block.variable(name) for name in ("a", "b", "word"))
-    pairs = channels // 2
-    unrolled = next(n for n in (8, 6, 4, 2) if pairs % n == 0)
-    with block.loop("pairs", pairs // unrolled):
-        for pair in range(unrolled):
-            block.emit("load", a, upper, constant=4 * pair)
-            block.emit("load", b, lower, constant=4 * pair)
-            block.emit("pack_low", word, a, b)
-            block.emit("store", None, plane, word, constant=0)
-            block.emit("pack_high", word, b, a)
-            block.emit("store", None, plane, word, constant=4 * columns)
-            block.emit("advance", plane, constant=8 * columns)
-        block.emit("advance", upper, constant=4 * unrolled)
-        block.emit("advance", lower, constant=4 * unrolled)
+    uppers, lowers = ([block.variable(f"{name}{n}") for n in range(2)] for name in ("a", "b"))
+    words, step = [block.variable(f"word{n}") for n in range(2)], block.variable("step")
+    quads = channels // 4
+    unrolled = next(n for n in (4, 3, 2, 1) if (quads % n == 0 and 16 * columns * n < 4096) or n == 1)
+    with block.loop("pixels", count):
+        with block.loop("quads", quads // unrolled):
+            for quad in range(unrolled):
+                for source, values in ((upper, uppers), (lower, lowers)):
+                    for number, value in enumerate(values):
+                        block.emit("load", value, source, constant=8 * quad + 4 * number)
+                for word, a, b in zip(words, uppers, lowers, strict=True):
+                    block.emit("pack_low", word, a, b)
+                    block.emit("pack_high", a, b, a)
+                for number, word in enumerate((words[0], uppers[0], words[1], uppers[1])):
+                    block.emit("store", None, plane, word, constant=4 * columns * (4 * quad + number))
+            for pointer in (upper, lower):
+                block.emit("advance", pointer, constant=8 * unrolled)
+            if unrolled < quads:
+                block.move(plane, 16 * columns * unrolled, step)
+        block.move(plane, 4 - (16 * columns * quads if unrolled < quads else 0), step)
     return block
 
 
-def depthwise_wide_records(scales: WideScales) -> np.ndarray:
+def depthwise_wide_records(scales: WideScales, *, small: bool) -> np.ndarray:
     """Weights [channels, 3, 3, 1] and parameters for :func:`.depthwise.depthwise_block` as int32 words."""
-    weight = scales.weight[..., 0]
-    taps = np.ascontiguousarray(weight[:, [0, 1, 1, 2], :].transpose(0, 2, 1).astype(np.int8))
-    columns = [scales.bias, taps.reshape(len(weight), 12).view("<i4"), scales.multiplier, np.zeros(len(weight))]
-    parts = [column.reshape(len(weight), -1) for column in columns]
-    return np.ascontiguousarray(np.concatenate(parts, axis=1).astype(np.int32)).reshape(-1)
+    columns = scales.weight[..., 0][:, [0, 1, 1, 2], :].transpose(0, 2, 1).astype(np.int8 if small else "<i2")
+    taps = np.ascontiguousarray(columns).reshape(len(columns), 12).view("<i4")
+    unused = np.zeros(len(columns))
+    parts = [scales.bias, taps, *([] if small else [unused]), scales.multiplier, unused]
+    shaped = [part.reshape(len(columns), -1) for part in parts]
+    return np.ascontiguousarray(np.concatenate(shaped, axis=1).astype(np.int32)).reshape(-1)
 
 
 def depthwise_any_wide_block(
@@ -55,7 +63,7 @@ def depthwise_any_wide_block(
     output = Variable("output", POINTER_OUT)
     block = Block([source, weights, output])
     sums = [block.variable(f"sum{channel}") for channel in range(4)]
-    row, step, multiplier = block.variable("row", POINTER_IN), block.variable("step"), block.variable("multiplier")
+    row, step, scaling = block.variable("row", POINTER_IN), block.variable("step"), Scaling(block)
     with block.loop("quads", channels // 4, parked=True):
         for channel, total in enumerate(sums):
             block.emit("load", total, weights, constant=4 * channel)
@@ -71,8 +79,8 @@ def depthwise_any_wide_block(
                 _taps(block, row, weights, kernel[1], column_step, sums)
                 block.move(row, row_step, step)
         for channel, total in enumerate(sums):
-            block.emit("load", multiplier, weights, constant=4 * channel)
-            stage.code(block, total, multiplier, step, step, step)
+            stage.begin(block, scaling, weights, 4 * channel, 0)
+            stage.code(block, total, scaling)
             block.emit(stage.store, None, output, total, constant=stage.size * channel)
         block.emit("advance", weights, constant=16)
         block.emit("advance", output, constant=4 * stage.size)

@@ -8,10 +8,12 @@ zeros and not stored. Without a requantizer the block stores sums, and records h
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ..stage import OutputStage
-from .program import CODES, POINTER_IN, POINTER_OUT, WORDS, Block, Variable
+from .program import CODES, POINTER_IN, POINTER_OUT, WORDS, Block, Variable, chunked
 from .requantize import Requantizer
 from .requantize_mve import VectorRequantizer, folded_biases
 
@@ -19,36 +21,57 @@ from .requantize_mve import VectorRequantizer, folded_biases
 _SUMS = ("r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr")
 
 
+@dataclass(frozen=True)
+class VectorLayout:
+    """Where the inputs of a block lie, in bytes: from pixel to pixel, from row to row; ``steps`` of 16 depths a row.
+
+    A tile is one row; a block that reads a convolution's rows in place has one for each kernel row.
+    """
+
+    steps: int
+    pixel_bytes: int
+    rows: int = 1
+    row_bytes: int = 0
+
+
 def matmul_mve_block(
-    pixels: int, steps: int, channels: int, stride: int, stage: Requantizer | None, unrolled: int, *, wide: int
+    pixels: int,
+    layout: VectorLayout,
+    channels: int,
+    stride: int,
+    stage: Requantizer | None,
+    unrolled: int,
+    *,
+    wide: int,
 ) -> Block:
     """``NAME(tile, weights, output)``: ``channels`` codes (without ``stage``, sums) of pixels ``stride`` bytes apart.
 
-    ``steps`` is depth / 16, rounded up; rows of the tile are 16 times as long. ``wide``, the channels of a block: 4, or
-    8 for one pixel.
+    ``wide``, the channels of a block: 4, or 8 for one pixel.
     """
     tile, weights = Variable("tile", POINTER_IN), Variable("weights", POINTER_IN)
     output = Variable("output", POINTER_OUT)
     block = Block([tile, weights, output])
     for parameter in block.parameters:
         block.park(parameter)
-    maker = _Matmul(block, pixels, steps, stage, unrolled)
+    maker = _Matmul(block, pixels, layout, stage, unrolled)
     block.unpark(weights, maker.w)
+    maker.begin()
     for pixel, target in enumerate(maker.targets):
         block.unpark(output, target)
         block.move(target, pixel * stride, maker.scalar)
-    row = 16 * steps
     if channels >= wide:
         with block.loop("blocks", channels // wide, parked=True):
-            maker.channels(tile, row, wide)
+            maker.channels(tile, wide)
     if channels % wide:
-        maker.channels(tile, row, channels % wide)
+        maker.channels(tile, channels % wide)
     return block
 
 
 class _Matmul:
-    def __init__(self, block: Block, pixels: int, steps: int, stage: Requantizer | None, unrolled: int) -> None:
-        self.block, self.steps, self.unrolled = block, steps, unrolled
+    def __init__(
+        self, block: Block, pixels: int, layout: VectorLayout, stage: Requantizer | None, unrolled: int
+    ) -> None:
+        self.block, self.layout, self.unrolled = block, layout, unrolled
         self.inputs = [block.variable("x", POINTER_IN, "r9"), block.variable("y", POINTER_IN, "r11")][:pixels]
         self.w = block.variable("w", POINTER_IN, "r5")
         self.targets = [block.variable("out", POINTER_OUT, "r7"), block.variable("out_y", POINTER_OUT, "r3")][:pixels]
@@ -57,30 +80,43 @@ class _Matmul:
         self.codes = [block.variable(f"codes_{name}", CODES) for name in ("x", "y")][:pixels]
         self.row = block.variable("row", CODES)
         self.stage = VectorRequantizer(block, stage, self.scalar) if stage is not None else None
+        self.common = stage is not None and stage.common
         self.vectors = {name: block.variable(name, WORDS) for name in ("totals", "bias", "multiplier", "shift")}
 
-    def channels(self, tile: Variable, row_bytes: int, count: int) -> None:
+    def begin(self) -> None:
+        """Parameters that all channels share, from the head of the records."""
+        block = self.block
+        if self.common:
+            for number, name in enumerate(("multiplier", "shift")):
+                block.emit("load", self.scalar, self.w, constant=4 * number)
+                block.emit("vspread", self.vectors[name], self.scalar)
+            block.emit("advance", self.w, constant=8)
+
+    def channels(self, tile: Variable, count: int) -> None:
         """``count`` channels (4 or 8) of all pixels."""
         block = self.block
         for pixel, pointer in enumerate(self.inputs):
             block.unpark(tile, pointer)
-            block.move(pointer, pixel * row_bytes, self.scalar)
+            block.move(pointer, pixel * self.layout.pixel_bytes, self.scalar)
         padded = -(-count // 4) * 4
         self._step(padded, first=True)
-        rest = self.steps - 1
-        chunks = -(-rest // self.unrolled)
-        length = rest // chunks if chunks else 0
-        for repeat, times in ((length, chunks), (rest - length * chunks, 1)):
-            if repeat:
-                with block.loop("chunks", times, parked=True), block.repeat(repeat):
-                    self._step(padded, first=False)
+        layout = self.layout
+        self._steps(padded, layout.steps - 1)
+        if layout.rows * layout.steps <= self.unrolled:
+            for _ in range(layout.rows - 1):
+                self._next_row()
+                self._steps(padded, layout.steps)
+        elif layout.rows > 1:
+            with block.loop("rows", layout.rows - 1, parked=True):
+                self._next_row()
+                self._steps(padded, layout.steps)
         totals, bias = self.vectors["totals"], self.vectors["bias"]
         multiplier, shift = self.vectors["multiplier"], self.vectors["shift"]
         if self.stage is not None:
             self.stage.begin()
         for quad in range(padded // 4):
             block.emit("vtake_words", (bias, self.w), self.w)
-            if self.stage is not None:
+            if self.stage is not None and not self.common:
                 block.emit("vtake_words", (multiplier, self.w), self.w)
                 block.emit("vtake_widened", (shift, self.w), self.w)
             for pixel, target in enumerate(self.targets):
@@ -104,11 +140,22 @@ class _Matmul:
                 block.emit("store", None, target, scratch, constant=4 * lane)
         block.emit("advance", target, constant=count * (1 if self.stage is not None else 4))
 
+    def _steps(self, channels: int, steps: int) -> None:
+        length, chunks, rest = chunked(steps, self.unrolled)
+        for repeat, times in ((length, chunks), (rest, 1)):
+            if repeat:
+                with self.block.loop("chunks", times, parked=True), self.block.repeat(repeat):
+                    self._step(channels, first=False)
+
+    def _next_row(self) -> None:
+        for pointer in self.inputs:
+            self.block.move(pointer, self.layout.row_bytes - 16 * self.layout.steps, self.scalar)
+
     def _step(self, count: int, *, first: bool) -> None:
         """Sixteen depths: loads and products alternate, so that their beats overlap."""
         block = self.block
         for codes, pointer in zip(self.codes, self.inputs, strict=True):
-            block.emit("vtake", (codes, pointer), pointer)
+            block.emit("vtake_bytes", (codes, pointer), pointer)
         for channel in range(count):
             block.emit("vtake", (self.row, self.w), self.w)
             for pixel, codes in enumerate(self.codes):
@@ -116,7 +163,7 @@ class _Matmul:
 
 
 def matmul_mve_records(
-    rows: np.ndarray, stage: OutputStage, zero_point: int, wide: int, *, finished: bool = True
+    rows: np.ndarray, stage: OutputStage, zero_point: int, wide: int, requantizer: Requantizer | None
 ) -> np.ndarray:
     """Weights and parameters for :func:`matmul_mve_block` as int32 words; ``rows`` [channels, depth]."""
     extra = -len(rows) % 4
@@ -125,12 +172,14 @@ def matmul_mve_records(
     shifts = np.pad((-stage.shifts.astype(np.int16)).astype(np.int8), (0, extra))
     padded = np.pad(rows, ((0, extra), (0, -rows.shape[1] % 16))).astype(np.int8)
     parts = []
+    if requantizer and requantizer.common:
+        parts.append(np.array([stage.params[0, 1], -int(stage.shifts[0])], np.int32).tobytes())
     for start in range(0, len(padded), wide):
         channels = padded[start : start + wide]
         parts.append(channels.reshape(len(channels), -1, 16).transpose(1, 0, 2).tobytes())
         for first in range(start, start + len(channels), 4):
             quad = slice(first, first + 4)
             parts.append(biases[quad].tobytes())
-            if finished:
+            if requantizer and not requantizer.common:
                 parts += [multipliers[quad].tobytes(), shifts[quad].tobytes()]
     return np.frombuffer(b"".join(parts), "<i4").astype(np.int32)

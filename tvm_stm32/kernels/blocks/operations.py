@@ -41,6 +41,10 @@ OPERATIONS = {
     "load_u8": Operation("ldrb {d}, [{a}, #{i}]", "{d} = (uint8_t){a}[{i}];"),
     "load_s8": Operation("ldrsb {d}, [{a}, #{i}]", "{d} = {a}[{i}];"),
     "store": Operation("str {b}, [{a}, #{i}]", "ai_store({a} + {i}, {b});"),
+    "take_8": Operation(
+        "ldmia {r[0]}!, {{{w[0]}, {w[1]}, {w[2]}, {w[3]}, {w[4]}, {w[5]}, {w[6]}, {w[7]}}}",
+        "\n".join(f"{{w[{lane}]}} = ai_load({{r[0]}} + {4 * lane});" for lane in range(8)) + "\n{r[0]} += 32;",
+    ),
     "put_8": Operation(
         "stmia {w[0]}!, {{{r[0]}, {r[1]}, {r[2]}, {r[3]}, {r[4]}, {r[5]}, {r[6]}, {r[7]}}}",
         "\n".join(f"ai_store({{w[0]}} + {4 * lane}, {{r[{lane}]}});" for lane in range(8)) + "\n{w[0]} += 32;",
@@ -92,6 +96,7 @@ OPERATIONS = {
     "vload_words": Operation("vldrw.32 {d}, [{a}, #{i}]", "{d} = ai_vload_words({a} + {i});"),
     "vload_widened": Operation("vldrb.s32 {d}, [{a}, #{i}]", "{d} = vldrbq_s32({a} + {i});"),
     "vtake": Operation("vldrw.32 {d}, [{a}], #16", "{d} = vldrbq_s8({a});\n{a} += 16;"),
+    "vtake_bytes": Operation("vldrb.8 {d}, [{a}], #16", "{d} = vldrbq_s8({a});\n{a} += 16;"),
     "vtake_words": Operation("vldrw.32 {d}, [{a}], #16", "{d} = ai_vload_words({a});\n{a} += 16;"),
     "vtake_widened": Operation("vldrb.s32 {d}, [{a}], #4", "{d} = vldrbq_s32({a});\n{a} += 4;"),
     "vput_narrowed": Operation("vstrb.32 {b}, [{a}], #4", "vstrbq_s32({a}, {b});\n{a} += 4;"),

@@ -6,6 +6,8 @@ words::
 
     bias 0, bias 1, weights, multiplier 0, multiplier 1[, shifts]
 
+(see :class:`.Requantizer` for multipliers that all channels share).
+
 A weight of ``bits`` (8, 4 or 2) takes as many bits of a word, so that a word holds ``8 // bits`` pairs of depths of
 both channels: halfwords are the two depths, and in each the weights of a pair of depths are neighbours, the even
 channel lower. Bytes are signed. Weights of 4 and 2 bits have ``2**(bits - 1)`` added; what this adds to a sum, as many
@@ -21,8 +23,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .program import POINTER_IN, POINTER_OUT, Block, Index, Variable
-from .requantize import Requantizer
+from .program import POINTER_IN, POINTER_OUT, Block, Index, Variable, chunked
+from .requantize import Requantizer, Scaling
 from .requantize_wide import WideRequantizer
 
 _HEAD = 8
@@ -63,6 +65,8 @@ def product_block(
     block.park(source)
     block.park(output)
     maker = _Product(block, pixels, steps, bits, tile, unrolled)
+    if isinstance(stage, Requantizer) and stage.common:
+        stage.keep_common(block, maker.scaling, weights)
     maker.input_sums(source)
     if channels >= 2:
         with block.loop("pairs", channels // 2, parked=True):
@@ -84,8 +88,7 @@ class _Product:
         self.both = block.variable("both")
         self.low = block.variable("low")
         self.inputs = [block.variable(f"x{number}") for number in range(2)]
-        names = ("multiplier", "shift", "offset", "scratch")
-        self.multiplier, self.shift, self.offset, self.scratch = (block.variable(name) for name in names)
+        self.scaling = Scaling(block)
 
     def input_sums(self, tile: Variable) -> None:
         """What weights that are ``2**(bits - 1)`` too large add to the sums of each pixel, onto the stack."""
@@ -93,13 +96,12 @@ class _Product:
             return
         block = self.block
         ones, x = block.set(self.low, _ONES), self.inputs[0]
-        chunks = -(-self.steps // self.unrolled)
-        length = self.steps // chunks
+        length, chunks, rest = chunked(self.steps, self.unrolled)
         # One pixel after the other: GCC 12 for x86 vectorizes sums of four side by side in C, and wrongly.
         for pixel, total in enumerate(self.excess):
             block.unpark(tile)
             block.set(total, 0)
-            for count, times in ((length, chunks), (self.steps - length * chunks, 1)):
+            for count, times in ((length, chunks), (rest, 1)):
                 if count:
                     with block.loop("inputs", times):
                         with block.repeat(count) as k:
@@ -123,20 +125,19 @@ class _Product:
         block.unpark(tile)
         # Words of weights that were used and are not yet behind the pointers.
         used = self._begin(tile, weights, channels)
-        words, rest = divmod(self.steps, self.in_word)
-        words -= used
-        chunks = -(-words // self.unrolled)
-        length = words // max(chunks, 1)
+        whole, last = divmod(self.steps, self.in_word)
+        length, chunks, words = chunked(whole - used, self.unrolled)
         if chunks > 1:
             with block.loop("chunks", chunks, parked=True):
                 self._words(tile, weights, used, length, channels)
                 block.emit("advance", tile, constant=self.tile.step * self.in_word * length)
                 block.emit("advance", weights, constant=4 * length)
-            words -= length * chunks
+        else:
+            words = length
         self._words(tile, weights, used, words, channels)
         used += words
-        if rest:
-            for step in range(rest):
+        if last:
+            for step in range(last):
                 place = self.tile.step * (used * self.in_word + step)
                 self._step(tile, weights, 4 * used, place, step, channels)
             used += 1
@@ -230,11 +231,10 @@ class _Product:
         for channel, totals in ((1, self.odd), (0, self.even)):
             if channel >= channels:
                 continue
-            if stage is not None:
-                block.emit("load", self.multiplier, weights, constant=behind + 4 * channel)
-            if isinstance(stage, Requantizer):
-                block.emit("load_u8", self.shift, weights, constant=behind + 8 + channel)
-                stage.offset(block, self.shift, self.offset)
+            if isinstance(stage, Requantizer) and stage.common:
+                stage.recall_common(block, self.scaling)
+            elif stage is not None:
+                stage.begin(block, self.scaling, weights, behind + 4 * channel, behind + 8 + channel)
             for pixel, total in enumerate(totals):
                 if channel == 1 and self.bits < 8:
                     block.emit("subtract", total, total, self.even[pixel])
@@ -243,18 +243,19 @@ class _Product:
                 if stage is None:
                     block.emit("store", None, output, total, constant=place)
                 else:
-                    stage.code(block, total, self.multiplier, self.offset, self.shift, self.scratch)
+                    stage.code(block, total, self.scaling)
                     block.emit(stage.store, None, output, total, constant=place)
                 if not near:
-                    block.move(output, stride if pixel + 1 < self.pixels else -pixel * stride, self.scratch)
+                    block.move(output, stride if pixel + 1 < self.pixels else -pixel * stride, self.scaling.scratch)
         block.emit("advance", output, constant=size * channels)
         block.park(output)
-        block.emit("advance", weights, constant=behind + tail_bytes(stage))
+        if behind + tail_bytes(stage):
+            block.emit("advance", weights, constant=behind + tail_bytes(stage))
 
 
 def tail_bytes(stage: Requantizer | WideRequantizer | None) -> int:
     """Bytes of a record behind its weights."""
-    return 0 if stage is None else 12 if isinstance(stage, Requantizer) else 8
+    return 0 if stage is None or stage.common else 12 if isinstance(stage, Requantizer) else 8
 
 
 def _plus(offset: int | Index, more: int) -> int | Index:
@@ -272,7 +273,7 @@ def product_records(
     """Weights and parameters for :func:`product_block` as int32 words.
 
     ``rows`` [channels, depth] int8 in the tile's order, the depth even; the others are int32 of each channel: what the
-    sums begin with, multipliers (None: the block stores sums), right shifts less one (None: int16 codes).
+    sums begin with, multipliers (None: there are none), right shifts less one (None: int16 codes).
     """
     columns = [paired(biases), packed_words(rows, bits)]
     if multipliers is not None:

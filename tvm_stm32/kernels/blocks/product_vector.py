@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from .product import packed_words
-from .program import POINTER_IN, POINTER_OUT, Block, Variable
-from .requantize import Requantizer
+from .program import POINTER_IN, POINTER_OUT, Block, Variable, chunked
+from .requantize import Requantizer, Scaling
 from .requantize_wide import WideRequantizer
 
 GROUP = 6
@@ -33,6 +33,8 @@ def product_vector_block(
     block.park(tile)
     block.park(output)
     maker = _Vector(block, steps, bits, unrolled)
+    if isinstance(stage, Requantizer) and stage.common:
+        stage.keep_common(block, maker.scaling, weights)
     maker.input_sum(tile)
     if channels >= GROUP:
         with block.loop("groups", channels // GROUP, parked=True):
@@ -51,14 +53,12 @@ class _Vector:
         self.words = [block.variable(f"w{pair}", register=f"r{3 + pair}") for pair in range(GROUP // 2)]
         self.x, self.low = block.variable("x"), block.variable("low")
         self.mask, self.excess = block.variable("mask"), block.variable("excess")
-        names = ("multiplier", "shift", "offset", "scratch")
-        self.multiplier, self.shift, self.offset, self.scratch = (block.variable(name) for name in names)
+        self.scaling = Scaling(block)
 
     def _chunks(self, count: int) -> list[tuple[int, int]]:
         """``count`` as (length, times) of loops."""
-        chunks = -(-count // self.unrolled)
-        length = count // max(chunks, 1)
-        return [(n, times) for n, times in ((length, chunks), (count - length * chunks, 1)) if n]
+        length, chunks, rest = chunked(count, self.unrolled)
+        return [(n, times) for n, times in ((length, chunks), (rest, 1)) if n]
 
     def input_sum(self, tile: Variable) -> None:
         """What weights that are ``2**(bits - 1)`` too large add to each sum, onto the stack."""
@@ -141,18 +141,18 @@ class _Vector:
         block = self.block
         block.unpark(output)
         size = 4 if stage is None else stage.size
+        if isinstance(stage, Requantizer) and stage.common:
+            stage.recall_common(block, self.scaling)
         for channel in range(channels):
             total = self.sums[channel]
             if stage is None:
                 block.emit("store", None, output, total, constant=4 * channel)
                 continue
-            block.emit("load", self.multiplier, weights, constant=4 * channel)
-            if isinstance(stage, Requantizer):
-                block.emit("load_u8", self.shift, weights, constant=8 * pairs + channel)
-                stage.offset(block, self.shift, self.offset)
-            stage.code(block, total, self.multiplier, self.offset, self.shift, self.scratch)
+            if not stage.common:
+                stage.begin(block, self.scaling, weights, 4 * channel, 8 * pairs + channel)
+            stage.code(block, total, self.scaling)
             block.emit(stage.store, None, output, total, constant=size * channel)
-        if stage is not None:
+        if stage is not None and not stage.common:
             shifts = 4 * (-(-2 * pairs // 4)) if isinstance(stage, Requantizer) else 0
             block.emit("advance", weights, constant=8 * pairs + shifts)
         block.emit("advance", output, constant=size * channels)

@@ -199,8 +199,12 @@ class _Steps:
         return Index(self.name, start, step)
 
 
-def largest(constant: int | Index | None, counts: dict[str, int]) -> int:
-    """The largest value a constant takes; ``counts`` are the repetitions of the enclosing :class:`Repeat`s."""
-    if isinstance(constant, Index):
-        return constant.start + constant.step * (counts[constant.name] - 1)
-    return constant or 0
+def chunked(steps: int, most: int) -> tuple[int, int, int]:
+    """``steps`` as ``times`` chunks of ``length`` (at most ``most``) and ``rest`` steps: (length, times, rest).
+
+    Among lengths from half of the most upwards the one with the smallest rest is taken; all steps when they are few.
+    """
+    if steps <= most:
+        return steps, 1, 0
+    length = min(range(most, most // 2, -1), key=lambda candidate: steps % candidate)
+    return length, steps // length, steps % length

@@ -13,36 +13,49 @@ import numpy as np
 
 from ...numerics import multiply_wide, reduce_multiplier
 from .program import Block, Variable
+from .requantize import Scaling
 
 
 @dataclass(frozen=True)
 class WideRequantizer:
-    """The bounds of codes."""
+    """The bounds of codes; used like :class:`.Requantizer`."""
 
     clamp_min: int
     clamp_max: int
     size: ClassVar[int] = 2
     store: ClassVar[str] = "store_16"
+    doubled: ClassVar[bool] = False
+    common: ClassVar[bool] = False
 
-    def code(
+    @property
+    def sign(self) -> bool:
+        """Whether a code takes a second register: for a bound that no saturation has."""
+        return self.clamp_min not in (0, -(1 << 15)) or self.clamp_max < (1 << 15) - 1
+
+    def begin(
         self,
         block: Block,
-        total: Variable,
-        multiplier: Variable,
-        _offset: Variable,
-        _shift: Variable,
-        scratch: Variable,
-    ) -> Variable:
-        """Turn ``total`` into its code, in place; offset and shift are those of int8 codes, and not read."""
-        block.emit("smmulr", total, total, multiplier)
+        registers: Scaling,
+        weights: Variable,
+        multiplier_at: int,
+        _shift_at: int,
+        *,
+        offset_at: int | None = None,  # noqa: ARG002 - there is no rounding constant
+    ) -> None:
+        """A channel's multiplier from its record; there is neither a shift nor a rounding constant."""
+        block.emit("load", registers.multiplier, weights, constant=multiplier_at)
+
+    def code(self, block: Block, total: Variable, registers: Scaling) -> Variable:
+        """Turn ``total`` into its code, in place."""
+        block.emit("smmulr", total, total, registers.multiplier)
         if self.clamp_min == 0:
             block.emit("saturate_u15", total, total)
         else:
             block.emit("saturate_16", total, total)
             if self.clamp_min > -(1 << 15):
-                block.emit("at_least_of", total, block.set(scratch, self.clamp_min))
+                block.emit("at_least_of", total, block.set(registers.scratch, self.clamp_min))
         if self.clamp_max < (1 << 15) - 1:
-            block.emit("at_most_of", total, block.set(scratch, self.clamp_max))
+            block.emit("at_most_of", total, block.set(registers.scratch, self.clamp_max))
         return total
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from ..stage import OutputStage
 from .matmul import weight_words, wrapped
-from .program import POINTER_IN, POINTER_OUT, Block, Variable
-from .requantize import Requantizer
+from .program import POINTER_IN, POINTER_OUT, Block, Variable, chunked
+from .requantize import Requantizer, Scaling
 
 GROUP = 6
 
@@ -28,13 +28,16 @@ def vector_block(steps: int, channels: int, packed: bool, stage: Requantizer | N
     tile, weights = Variable("tile", POINTER_IN), Variable("weights", POINTER_IN)
     output = Variable("output", POINTER_OUT)
     block = Block([tile, weights, output])
+    scaling = Scaling(block)
     block.park(tile)
     block.park(output)
+    if stage is not None and stage.common:
+        stage.keep_common(block, scaling, weights)
     if channels >= GROUP:
         with block.loop("groups", channels // GROUP, parked=True):
-            _group(block, tile, weights, output, GROUP, steps, packed, stage, unrolled)
+            _group(block, tile, weights, output, GROUP, steps, packed, stage, scaling, unrolled)
     if channels % GROUP:
-        _group(block, tile, weights, output, channels % GROUP, steps, packed, stage, unrolled)
+        _group(block, tile, weights, output, channels % GROUP, steps, packed, stage, scaling, unrolled)
     return block
 
 
@@ -47,6 +50,7 @@ def _group(
     steps: int,
     packed: bool,
     stage: Requantizer | None,
+    scaling: Scaling,
     unrolled: int,
 ) -> None:
     pairs = (channels + 1) // 2
@@ -64,9 +68,8 @@ def _group(
             block.emit("add_shifted_8", odd[pair], even[pair], odd[pair])
     block.emit("advance", weights, constant=8 * pairs)
     # An offset of a double load reaches 1020 bytes.
-    chunks = -(-(steps // 2) // min(unrolled, 127))
-    length = steps // 2 // chunks
-    for count, times in ((length, chunks), (steps // 2 - length * chunks, 1)):
+    length, chunks, rest = chunked(steps // 2, min(unrolled, 127))
+    for count, times in ((length, chunks), (rest, 1)):
         if not count:
             continue
         with block.loop("chunks", times, parked=True):
@@ -81,9 +84,9 @@ def _group(
                         block.emit("smlad", odd[pair], x, words[pair], odd[pair])
                         block.emit("smlad", even[pair], x, low, even[pair])
             block.emit("advance", tile, constant=8 * count)
-    multiplier, shift = block.variable("multiplier"), block.variable("shift")
-    offset, scratch = block.variable("offset"), block.variable("scratch")
     block.unpark(output)
+    if stage is not None and stage.common:
+        stage.recall_common(block, scaling)
     size = 4 if stage is None else 1
     padded = 2 * pairs
     for channel in range(channels):
@@ -94,31 +97,30 @@ def _group(
         if stage is None:
             block.emit("store", None, output, total, constant=4 * channel)
             continue
-        block.emit("load", multiplier, weights, constant=4 * channel)
-        block.emit("load_u8", shift, weights, constant=4 * padded + channel)
-        stage.offset(block, shift, offset)
-        stage.code(block, total, multiplier, offset, shift, scratch)
+        if not stage.common:
+            stage.begin(block, scaling, weights, 4 * channel, 4 * padded + channel)
+        stage.code(block, total, scaling)
         block.emit("store_8", None, output, total, constant=channel)
-    if stage is not None:
+    if stage is not None and not stage.common:
         block.emit("advance", weights, constant=4 * padded + 4 * (-(-padded // 4)))
     block.emit("advance", output, constant=size * channels)
     block.park(output)
 
 
 def vector_records(
-    rows: np.ndarray, stage: OutputStage, zero_point: int, packed: bool, *, finished: bool = True
+    rows: np.ndarray, stage: OutputStage, zero_point: int, packed: bool, requantizer: Requantizer | None
 ) -> np.ndarray:
     """Weights and parameters for :func:`vector_block` as int32 words; see :func:`.matmul.matmul_records`."""
     odd = len(rows) % 2
     biases = stage.params[:, 0].astype(np.int64) - (zero_point + 128) * rows.astype(np.int64).sum(axis=1)
-    biases = np.pad(wrapped(2 * biases if finished else biases), (0, odd))
+    biases = np.pad(wrapped(2 * biases if requantizer else biases), (0, odd))
     words = weight_words(np.pad(rows, ((0, odd), (0, 0))), packed)
     multipliers = np.pad(stage.params[:, 1], (0, odd))
     shifts = np.pad((stage.shifts.astype(np.int64) - 1).astype(np.int8), (0, odd))
-    parts = []
+    parts = [requantizer.common_head(stage)] if requantizer else []
     for start in range(0, len(biases), GROUP):
         channels = slice(start, min(start + GROUP, len(biases)))
         parts += [biases[channels], words[start // 2 : channels.stop // 2].T.reshape(-1)]
-        if finished:
+        if requantizer and not requantizer.common:
             parts += [multipliers[channels], np.pad(shifts[channels], (0, (start - channels.stop) % 4)).view("<i4")]
     return np.concatenate(parts).astype(np.int32)

@@ -11,12 +11,14 @@ channels, a word of either output channel; then 4 * bias 0, 4 * bias 1, multipli
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..stage import OutputStage
 from .matmul import ROW_BYTES, wrapped
-from .program import POINTER_IN, POINTER_OUT, Block, Variable
-from .requantize import Requantizer
+from .program import POINTER_IN, POINTER_OUT, Block, Index, Variable, chunked
+from .requantize import Requantizer, Scaling
 
 POINTS = 16
 TILES = 4
@@ -111,9 +113,13 @@ class _Values:
 
 
 def winograd_block(
-    channels_in: int, channels: int, out_w: int, stride: int, stage: Requantizer, unrolled: int
+    channels_in: int, channels: int, out_w: int, stride: int, stage: Requantizer, unrolled: int, *, doubles: bool
 ) -> Block:
-    """``NAME(values, weights, output, sums)``: 2 x 8 pixels of ``channels`` (even) codes ``stride`` bytes apart."""
+    """``NAME(values, weights, output, sums)``: 2 x 8 pixels of ``channels`` (even) codes ``stride`` bytes apart.
+
+    ``doubles``: two words are one LDRD, whose offset reaches 1020 bytes.
+    """
+    unrolled = min(unrolled, 60) if doubles else unrolled
     values, weights = Variable("values", POINTER_IN), Variable("weights", POINTER_IN)
     output, sums = Variable("output", POINTER_OUT), Variable("sums", POINTER_OUT)
     block = Block([values, weights, output, sums])
@@ -127,7 +133,7 @@ def winograd_block(
         block.unpark(sums, target)
         block.park(target)
         with block.loop("points", POINTS, parked=True):
-            _point(block, values, weights, channels_in // 2, unrolled, lanes, w, x)
+            _point(block, values, weights, channels_in // 2, unrolled, lanes, w, x, doubles)
             block.unpark(target)
             block.emit("put_8", (target,), *lanes, target)
             block.park(target)
@@ -148,15 +154,21 @@ def _point(
     lanes: list[Variable],
     w: list[Variable],
     x: list[Variable],
+    doubles: bool,
 ) -> None:
     """Products of one point over all input channels; lane 2 t + c is tile t, channel c."""
 
-    def step(weight_offset: tuple[object, object], tile_offsets: list[object], first: bool) -> None:
-        for channel in range(2):
-            block.emit("load", w[channel], weights, constant=weight_offset[channel])  # type: ignore[arg-type]
+    def pair(targets: list[Variable], base: Variable, offsets: Sequence[int | Index]) -> None:
+        if doubles:
+            block.emit("load_2", tuple(targets), base, constant=offsets[0])
+        else:
+            for target, offset in zip(targets, offsets, strict=True):
+                block.emit("load", target, base, constant=offset)
+
+    def step(weight_offsets: Sequence[int | Index], tile_offsets: Sequence[int | Index], first: bool) -> None:
+        pair(w, weights, weight_offsets)
         for start in (0, 2):
-            for number in range(2):
-                block.emit("load", x[number], values, constant=tile_offsets[start + number])  # type: ignore[arg-type]
+            pair(x, values, tile_offsets[start : start + 2])
             for number in range(2):
                 for channel in range(2):
                     lane = lanes[2 * (start + number) + channel]
@@ -166,12 +178,10 @@ def _point(
                         block.emit("smlad", lane, x[number], w[channel], lane)
 
     step((0, 4), [4 * tile for tile in range(TILES)], True)
-    rest = steps - 1
-    chunks = -(-rest // unrolled) if rest else 0
-    length = rest // chunks if chunks else 0
+    length, chunks, rest = chunked(steps - 1, unrolled)
     block.emit("advance", weights, constant=8)
     block.emit("advance", values, constant=ROW_BYTES)
-    for count, times in ((length, chunks), (rest - length * chunks, 1)):
+    for count, times in ((length, chunks), (rest, 1)):
         if not count:
             continue
         with block.loop("chunks", times, parked=True):
@@ -187,17 +197,17 @@ def _outputs(
     """A' M A of each tile and channel, its codes at the tile's four pixels."""
     m = [block.variable(name) for name in ("ma", "mb", "mc", "md")]
     y = [[block.variable(f"y{row}{column}") for column in range(2)] for row in range(2)]
-    multiplier, shift, offset = (block.variable(name) for name in ("multiplier", "shift", "offset"))
+    scaling = Scaling(block)
+    # Products are in registers no longer when codes are made.
+    scaling.scratch = m[0]
     bias, source = block.variable("bias"), block.variable("source", POINTER_IN)
     place = block.variable("place", POINTER_OUT)
     row_bytes = out_w * stride
     for channel in range(2):
         block.emit("load", bias, weights, constant=4 * channel)
-        block.emit("load", multiplier, weights, constant=8 + 4 * channel)
-        block.emit("load_u8", shift, weights, constant=16 + channel)
+        stage.begin(block, scaling, weights, 8 + 4 * channel, 16 + channel)
         if channel == 0:
             block.park(weights)
-        stage.offset(block, shift, offset)
         block.unpark(sums, source)
         block.unpark(output, place)
         if channel:
@@ -229,7 +239,7 @@ def _outputs(
                 for column in range(2):
                     total = y[row][column]
                     block.emit("shift_right", total, total, constant=1)
-                    stage.code(block, total, multiplier, offset, shift, m[0])
+                    stage.code(block, total, scaling)
                     block.emit("store_8", None, place, total, constant=row * row_bytes + column * stride)
             block.emit("advance", source, constant=8)
             block.emit("advance", place, constant=2 * stride)
