@@ -28,7 +28,7 @@ from .blocks.program import Block
 from .blocks.requantize import Requantizer
 from .context import KernelContext
 from .convolution_rows import fits_rows, lower_convolution_rows
-from .nibbles import nibble_records, weight_bits
+from .nibbles import bits_text, nibble_records, weight_bits
 from .stage import OutputStage
 from .window import detail_text, geometry_of
 from .winograd import fits_winograd, lower_winograd
@@ -104,7 +104,7 @@ def lower_convolution_block(
         output,
         product.records,
         macs=total * weight.size,
-        detail=detail_text(geometry, weight, groups, form),
+        detail=detail_text(geometry, weight, groups, form) + bits_text(product.bits),
         finish=None if requantizer else stage,
     )
 
@@ -125,6 +125,7 @@ class _Product:
     texts: dict[str, str] = field(default_factory=dict)
     records: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
     pixels: int = 4
+    bits: int = 8
     row_length: int = 0
     tile_bytes: int = 0
 
@@ -136,16 +137,23 @@ class _Product:
         packed = steps > 8 and packs_lanes(matrix, self.stage.params[:, 0], self.group_out)
         stride = len(matrix) if self.requantizer else 4 * self.group_out
         self.tile_bytes = 16 * steps
-        bits, unrolled = weight_bits(self.ctx, matrix, self.stage), UNROLLED[self.ctx.level]
-        if bits < 8:
+        self.bits, unrolled = weight_bits(self.ctx, matrix, self.stage), UNROLLED[self.ctx.level]
+        if self.bits < 8:
             self._texts(
                 "dsp",
                 matrix.shape[1],
                 lambda pixels: product_block(
-                    pixels, steps, self.group_out, stride, self.requantizer, unrolled, bits=bits
+                    pixels,
+                    steps,
+                    self.group_out,
+                    stride,
+                    self.requantizer,
+                    unrolled,
+                    bits=self.bits,
+                    doubles=doubles(self.ctx),
                 ),
             )
-            self.records = self._grouped(rows, nibble_records, bits)
+            self.records = self._grouped(rows, nibble_records, self.bits)
             return
         self._texts(
             "dsp",

@@ -22,7 +22,7 @@ from .blocks.vector import GROUP, vector_block, vector_records
 from .context import KernelContext
 from .convolution_block import tile_rows
 from .linear import LinearKernel, add_linear_call, form_of
-from .nibbles import nibble_records, weight_bits
+from .nibbles import bits_text, nibble_records, weight_bits
 from .stage import OutputStage, output_stage
 from .window import removed_text
 
@@ -71,7 +71,7 @@ def _lower_block(
     units, depth = weight.shape
     batch = int(np.prod(shape_of(call))) // units
     requantizer = requantizer_of(stage, weight, form)
-    finished = requantizer is not None
+    finished, bits = requantizer is not None, 8
     if form == "mve":
         steps = -(-depth // 16)
         block = matmul_mve_block(
@@ -116,6 +116,6 @@ def _lower_block(
         output,
         records,
         macs=batch * weight.size,
-        detail=form,
+        detail=form + bits_text(bits),
         finish=None if finished else stage,
     )

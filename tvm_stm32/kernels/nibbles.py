@@ -24,6 +24,11 @@ def weight_bits(ctx: KernelContext, weight: np.ndarray, stage: OutputStage) -> i
     return bits if bits < 8 and (bound < 1 << (31 - bits)).all() else 8
 
 
+def bits_text(bits: int) -> str:
+    """Words of the report about weights that are not bytes."""
+    return "" if bits == 8 else f", {bits}-bit weights"
+
+
 def nibble_records(
     rows: np.ndarray,
     stage: OutputStage,

@@ -15,7 +15,7 @@ from tvm import relax
 
 from ..graph import dialect
 from ..library import Call
-from .block_call import UNROLLED, UNROLLED_MVE, block_function, block_headers
+from .block_call import UNROLLED, UNROLLED_MVE, block_function, block_headers, doubles
 from .blocks.product import COLUMNS, Tile, product_block, product_records
 from .blocks.product_mve import DEPTHS, product_mve_block, product_mve_records
 from .blocks.product_vector import product_vector_block, product_vector_records
@@ -178,7 +178,7 @@ class _Product:
         def block(pixels: int) -> Block:
             if vector:
                 return product_vector_block(steps, channels, stage, _UNROLLED_ROWS[self.ctx.level])
-            return product_block(pixels, steps, channels, stride, stage, unrolled, tile=tile)
+            return product_block(pixels, steps, channels, stride, stage, unrolled, tile=tile, doubles=doubles(self.ctx))
 
         self._texts("dsp", 2 * steps, block)
         self._records(rows, product_vector_records if vector else product_records)

@@ -53,18 +53,23 @@ def product_block(
     *,
     bits: int = 8,
     tile: Tile = COLUMNS,
+    doubles: bool = False,
 ) -> Block:
     """``NAME(tile, weights, output)``: ``channels`` codes of each of ``pixels`` pixels ``stride`` bytes apart.
 
     ``steps`` is half the depth; at most ``unrolled`` words of weights are written out in one piece. Without ``stage``
-    the output is int32 sums.
+    the output is int32 sums. ``doubles``: words of two pixels that are neighbours are one LDRD.
     """
     source, weights = Variable("tile", POINTER_IN), Variable("weights", POINTER_IN)
     output = Variable("output", POINTER_OUT)
     block = Block([source, weights, output])
     block.park(source)
     block.park(output)
-    maker = _Product(block, pixels, steps, bits, tile, unrolled)
+    doubles = doubles and tile == COLUMNS
+    if doubles:
+        # Its offset reaches 1020 bytes.
+        unrolled = min(unrolled, 1008 // (tile.step * (8 // bits)) - 2)
+    maker = _Product(block, pixels, steps, bits, tile, unrolled, doubles)
     if isinstance(stage, Requantizer) and stage.common:
         stage.keep_common(block, maker.scaling, weights)
     maker.input_sums(source)
@@ -79,8 +84,10 @@ def product_block(
 class _Product:
     """Accumulators of all pixels: ``even`` channel and ``odd`` channel."""
 
-    def __init__(self, block: Block, pixels: int, steps: int, bits: int, tile: Tile, unrolled: int) -> None:
-        self.block, self.pixels, self.steps, self.bits = block, pixels, steps, bits
+    def __init__(
+        self, block: Block, pixels: int, steps: int, bits: int, tile: Tile, unrolled: int, doubles: bool
+    ) -> None:
+        self.block, self.pixels, self.steps, self.bits, self.doubles = block, pixels, steps, bits, doubles
         self.tile, self.unrolled, self.in_word = tile, unrolled, 8 // bits
         self.even = [block.variable(f"even_{pixel}") for pixel in range(pixels)]
         self.odd = [block.variable(f"odd_{pixel}") for pixel in range(pixels)]
@@ -189,8 +196,11 @@ class _Product:
         block.emit("load", self.both, weights, constant=weight_offset)
         for start in range(0, self.pixels, 2):
             pair = range(start, min(start + 2, self.pixels))
-            for pixel, x in zip(pair, self.inputs, strict=False):
-                block.emit("load", x, tile, constant=_plus(tile_offset, self.tile.pixel * pixel))
+            if self.doubles and len(pair) == 2:
+                block.emit("load_2", tuple(self.inputs), tile, constant=_plus(tile_offset, self.tile.pixel * start))
+            else:
+                for pixel, x in zip(pair, self.inputs, strict=False):
+                    block.emit("load", x, tile, constant=_plus(tile_offset, self.tile.pixel * pixel))
             if start == 0:
                 self._unpack(step, channels)
             if channels == 2:
