@@ -342,6 +342,17 @@ AI_INLINE int8_t *ai_blank16(int8_t *tile, int32_t row, int32_t count)
     return tile;
 }
 
+/* `count` int16 codes as numbers `first` and further of a pixel's column. */
+AI_INLINE void ai_put16(int8_t *tile, int32_t row, int32_t first, const int16_t *input, int32_t count)
+{
+    int32_t k;
+
+    for (k = 0; k < count; k++) {
+        const int32_t place = first + k;
+        ai_store_half(tile + (ptrdiff_t)(place / 2) * row + (ptrdiff_t)2 * (place % 2), input[k]);
+    }
+}
+
 /* Codes of int16 from sums in `parts` parts, `stride` bytes apart; an int64 accumulator if `wide`, else an int32. */
 AI_INLINE void ai_finish_wide(const int8_t *sums, int32_t parts, int32_t stride, int32_t channels, const int64_t *bias,
                               const int32_t *scales, int32_t wide, int32_t low, int32_t high, int16_t *output)
