@@ -68,7 +68,7 @@ def cases(seed: int) -> list[Case]:
 
 FORMS = [("host", "host", "asm", "size"), ("cortex-m4", "mps2-an386", "asm", "balanced")]
 FORMS += [("cortex-m33", "mps2-an505", "asm", "size"), ("cortex-m55", "mps3-an547", "asm", "balanced")]
-FORMS += [("cortex-m4", "host", "c", "ram")]
+FORMS += [("cortex-m4", "host", "c", "ram"), ("cortex-m55", "mps3-an547", "c", "ram")]
 
 
 @pytest.mark.parametrize("core, board, kernels, level", FORMS)

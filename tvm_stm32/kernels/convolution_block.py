@@ -23,6 +23,7 @@ from .block_call import (
 )
 from .blocks.matmul import Layout, matmul_block, matmul_records, spread_block
 from .blocks.matmul_mve import VectorLayout, matmul_mve_block, matmul_mve_records
+from .blocks.nibbles_mve import nibbles_mve_block, nibbles_mve_records
 from .blocks.product import product_block
 from .blocks.program import Block
 from .blocks.requantize import Requantizer
@@ -57,7 +58,7 @@ def lower_convolution_block(
     matrix = weight.reshape(weight.shape[0], -1)
     ones = (weight.shape[1], weight.shape[2], geometry["stride_h"], geometry["stride_w"], groups) == (1, 1, 1, 1, 1)
     requantizer = requantizer_of(stage, weight, form)
-    rows = ctx.level in ("time", "balanced") and (form == "mve" or weight_bits(ctx, weight, stage) == 8)
+    rows = ctx.level in ("time", "balanced") and weight_bits(ctx, weight, stage) == 8
     if requantizer is not None and rows and fits_rows(weight, geometry, groups, form):
         lower_convolution_rows(ctx, node, data, output, weight, stage, requantizer, geometry, form)
         return
@@ -177,16 +178,18 @@ class _Product:
         steps, wide = -(-matrix.shape[1] // 16), 8 // self.pixels
         layout = VectorLayout(steps, 16 * steps)
         stride = len(matrix) if self.requantizer else 4 * self.group_out
+        self.bits = weight_bits(self.ctx, matrix, self.stage)
+        make = matmul_mve_block if self.bits == 8 else nibbles_mve_block
         self._texts(
             "mve",
             matrix.shape[1],
-            lambda pixels: matmul_mve_block(
+            lambda pixels: make(
                 pixels, layout, self.group_out, stride, self.requantizer, UNROLLED_MVE[self.ctx.level], wide=wide
             ),
         )
         self.row_length = 16 * steps
         self.tile_bytes = self.pixels * self.row_length
-        self.records = self._grouped(matrix, matmul_mve_records, wide)
+        self.records = self._grouped(matrix, matmul_mve_records if self.bits == 8 else nibbles_mve_records, wide)
 
     def _texts(self, form: str, depth: int, make: Callable[[int], Block]) -> None:
         whole = self.pixels if self.total >= self.pixels else 0

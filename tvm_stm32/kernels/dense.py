@@ -17,6 +17,7 @@ from .block_call import (
     requantizer_of,
 )
 from .blocks.matmul_mve import VectorLayout, matmul_mve_block, matmul_mve_records
+from .blocks.nibbles_mve import nibbles_mve_block, nibbles_mve_records
 from .blocks.product_vector import product_vector_block
 from .blocks.vector import GROUP, vector_block, vector_records
 from .context import KernelContext
@@ -73,11 +74,10 @@ def _lower_block(
     requantizer = requantizer_of(stage, weight, form)
     finished, bits = requantizer is not None, 8
     if form == "mve":
-        steps = -(-depth // 16)
-        block = matmul_mve_block(
-            1, VectorLayout(steps, 16 * steps), units, units, requantizer, UNROLLED_MVE[ctx.level], wide=8
-        )
-        records = matmul_mve_records(weight, stage, zero_point, 8, requantizer)
+        steps, bits = -(-depth // 16), weight_bits(ctx, weight, stage)
+        make, table = (matmul_mve_block, matmul_mve_records) if bits == 8 else (nibbles_mve_block, nibbles_mve_records)
+        block = make(1, VectorLayout(steps, 16 * steps), units, units, requantizer, UNROLLED_MVE[ctx.level], wide=8)
+        records = table(weight, stage, zero_point, 8, requantizer)
         tile_bytes, fill, at_once = 16 * steps, 16 * steps - depth, 8
     else:
         rows = tile_rows(weight, depth)

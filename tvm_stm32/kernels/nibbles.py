@@ -1,4 +1,4 @@
-"""Weights of 4 and 2 bits: stored as such where blocks of the DSP extension unpack them, else as int8."""
+"""Weights of 4 and 2 bits: stored as such where blocks unpack them (of 4 bits only on Helium), else as int8."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ def weight_bits(ctx: KernelContext, weight: np.ndarray, stage: OutputStage) -> i
     """
     if ctx.level == "time" or not weight.size:
         return 8
+    if ctx.target.mve:
+        return 4 if weight.min() >= -8 and weight.max() < 8 else 8
     bits = next((n for n in (2, 4) if weight.min() >= -(1 << (n - 1)) and weight.max() < 1 << (n - 1)), 8)
     bound = 2 * accumulator_bound(weight, stage.params[:, 0])
     return bits if bits < 8 and (bound < 1 << (31 - bits)).all() else 8
