@@ -56,13 +56,16 @@ def cases(seed: int) -> list[Case]:
             convolution(generator, bits, (1, 5, 5, 64), (16, 1, 1, 64)),
             convolution(generator, bits, (1, 3, 5, 10), (7, 1, 1, 10)),
             convolution(generator, bits, (1, 4, 6, 3), (5, 3, 3, 3), padding=(1, 1, 1, 1)),
-            convolution(generator, bits, (2, 3, 3, 8), (6, 2, 2, 4), groups=2),
-            convolution(generator, bits, (1, 1, 1, 2), (1, 1, 1, 2)),
-            convolution(generator, bits, (1, 3, 3, 80), (4, 3, 3, 80), rounding="even"),
-            convolution(generator, bits, (1, 6, 6, 8), (8, 3, 3, 1), groups=8, padding=(1, 1, 1, 1)),
-            *(dense(generator, bits, *size) for size in ((1, 640, 13), (1, 37, 6), (3, 3, 2), (1, 1, 1), (2, 66, 12))),
-            dense(generator, bits, 1, 130, 9, rounding="tonearest"),
+            *(dense(generator, bits, *size) for size in ((1, 640, 13), (1, 37, 6))),
         ]
+    made += [
+        convolution(generator, 4, (2, 3, 3, 8), (6, 2, 2, 4), groups=2),
+        convolution(generator, 2, (1, 1, 1, 2), (1, 1, 1, 2)),
+        convolution(generator, 4, (1, 3, 3, 80), (4, 3, 3, 80), rounding="even"),
+        convolution(generator, 4, (1, 6, 6, 8), (8, 3, 3, 1), groups=8, padding=(1, 1, 1, 1)),
+        *(dense(generator, 4, *size) for size in ((3, 3, 2), (1, 1, 1), (2, 66, 12))),
+        dense(generator, 2, 1, 130, 9, rounding="tonearest"),
+    ]
     return made
 
 
