@@ -66,6 +66,13 @@ _COMPILE_OPTIONS = (
         show_default=True,
         help="Inner kernels as GNU assembly, or as C with the same bytes for other compilers.",
     ),
+    click.option(
+        "--set",
+        "forms",
+        multiple=True,
+        metavar="OPERATOR=FORM",
+        help="Form of one operator's kernel, by its node or #number in the report: #2=winograd.",
+    ),
     click.option("--params", type=_File, help="Weights of a Relay model (.params)."),
     click.option(
         "--input-shape", "input_shapes", multiple=True, help="NAME:1,49,10,1 fixes the shape of a dynamic input."

@@ -26,7 +26,8 @@ _HEADERS = frozenset((
     "assert", "complex", "ctype", "errno", "fenv", "float", "inttypes", "iso646", "limits", "locale", "math",
     "setjmp", "signal", "stdalign", "stdarg", "stdbool", "stddef", "stdint", "stdio", "stdlib", "stdnoreturn",
     "string", "tgmath", "threads", "time", "uchar", "wchar", "wctype", "ai_runtime", "ai_blocks", "ai_kernels",
-    "ai_kernels_dsp", "ai_kernels_mve", "ai_tvm_shim", "port", "ai_platform", "ai_datatypes_defines",
+    "ai_kernels_dsp", "ai_kernels_float", "ai_kernels_mve", "ai_tvm_shim", "port", "ai_platform",
+    "ai_datatypes_defines",
     "ai_platform_interface", "st_bridge", "st_client", "st_stai", "stai", "stai_debug", "stai_events",
 ))
 # fmt: on

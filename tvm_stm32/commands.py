@@ -27,6 +27,7 @@ RUNTIME_FILES = (
     "include/ai_blocks.h",
     "include/ai_kernels.h",
     "include/ai_kernels_dsp.h",
+    "include/ai_kernels_float.h",
     "include/ai_kernels_mve.h",
     "include/ai_tvm_shim.h",
     "src/ai_runtime.c",
@@ -43,6 +44,7 @@ class Choice:
     cpu: str | None = None
     level: str = "time"
     kernels: str = "asm"
+    forms: tuple[str, ...] = ()
     params: Path | None = None
     name: str = ""
     input_layout: str = "file"
@@ -76,6 +78,7 @@ def _compile(choice: Choice) -> tuple[Library, Board | None]:
         options = CompileOptions(
             target, choice.level, _network_name(choice), choice.input_layout, shapes, choice.module, choice.storage,
             choice.weights, choice.external_io, choice.alignment, choice.kernels,
+            dict(_form(text) for text in choice.forms),
         )  # fmt: skip
         library = compile_model(choice.file, options, choice.params)
     if chosen is not None:
@@ -91,6 +94,14 @@ def _network_name(choice: Choice) -> str:
     if choice.c_api == "st-ai" and name in ("debug", "events"):
         raise ModelError(f"stai_{name}.h is a header of ST's interface", hint="give the network another --name")
     return core_name(name, choice.c_api)
+
+
+def _form(text: str) -> tuple[str, str]:
+    """``node=form`` as node and form; nodes may hold equals signs."""
+    node, _, form = text.rpartition("=")
+    if not node or not form:
+        raise Error(f"--set '{text}' is no OPERATOR=FORM", hint="for example #2=winograd; the report lists both")
+    return node, form
 
 
 def _input_shape(text: str) -> tuple[str, tuple[int, ...]]:

@@ -26,7 +26,7 @@ class CompileOptions:
     ``module`` and ``storage`` (``planned`` or ``archive``) are about Model Library Format archives. ``weights``:
     see :class:`Library`; ``external_io`` names inputs and outputs (``all``: every one) that the application places;
     ``alignment`` is that of the arena and everything in it, in bytes. ``kernels`` says what inner kernels are written
-    in: ``asm`` (GNU assembly) or ``c``.
+    in: ``asm`` (GNU assembly) or ``c``; ``forms`` sets the form of operators' kernels by node (or ``#number``).
     """
 
     target: Target
@@ -40,12 +40,15 @@ class CompileOptions:
     external_io: tuple[str, ...] = ()
     alignment: int = 8
     kernels: str = "asm"
+    forms: Mapping[str, str] = field(default_factory=dict)
 
     def settings(self) -> dict[str, str]:
         """Settings as shown in generated files."""
         settings = {"cpu": self.target.cpu, "level": self.level}
         if self.kernels != "asm":
             settings["kernels"] = self.kernels
+        for node, form in sorted(self.forms.items()):
+            settings[f"set:{node}"] = form
         if self.input_layout != "file":
             settings["input-layout"] = self.input_layout
         for name, shape in sorted(self.input_shapes.items()):
@@ -86,6 +89,7 @@ def _library_of_archive(path: Path, options: CompileOptions, params: Path | None
         "--params": params is not None,
         "--input-shape": bool(options.input_shapes),
         "--input-layout": options.input_layout != "file",
+        "--set": bool(options.forms),
         "--external-io": bool(options.external_io),
         "--alignment": options.alignment != 8,
     }
@@ -121,7 +125,9 @@ def compile_loaded(model: Model, options: CompileOptions) -> Library:
         if options.input_layout == "nhwc":
             model = layout.nhwc_inputs(model)
         module = graph.prepare(model, options.target)
-        library = build_library(module, model, options.target, name, options.level, options.settings(), options.kernels)
+        library = build_library(
+            module, model, options.target, name, options.level, options.settings(), options.kernels, options.forms
+        )
         library.weights, library.arena_alignment = options.weights, options.alignment
         library.external = _external(library, options.external_io)
     memory.plan(library)

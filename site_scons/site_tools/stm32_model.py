@@ -9,7 +9,8 @@
 ``TvmModel(target, source, ...)`` makes ``target.c``, ``.h``, ``_data.c``, ``_data.h``, ``_report.json`` and
 ``_report.txt``; the network's C name is the target's file name. It returns the C files; ``headers``, ``include`` (their
 folder) and ``report`` of the result are the other nodes. Keywords: ``BOARD`` (name or board file) or ``CPU``, ``LEVEL``
-(time, balanced, ram, size), ``KERNELS`` (asm, or c for compilers other than GCC and Clang), ``PARAMS`` (weights of a
+(time, balanced, ram, size), ``KERNELS`` (asm, or c for compilers other than GCC and Clang), ``FORMS`` (a
+dictionary: operators of the report and the form of kernel each shall have), ``PARAMS`` (weights of a
 Relay model), ``WEIGHTS`` (array, incbin, external; the last two
 make ``target_weights.bin`` too: ``weights`` of the result), ``EXTERNAL_IO`` (names of inputs and outputs the
 application places), ``ALIGNMENT`` (8, 16, 32) and ``C_API`` (ai; x-cube-ai, st-ai: ST's interface under the target's
@@ -73,7 +74,7 @@ from tvm_stm32.target import Target
 
 SUFFIXES = (".c", ".h", "_data.c", "_data.h", "_report.json", "_report.txt")
 WEIGHTS_SUFFIX = "_weights.bin"
-KEYWORDS = ("BOARD", "CPU", "LEVEL", "KERNELS", "PARAMS", "WEIGHTS", "EXTERNAL_IO", "ALIGNMENT", "C_API")
+KEYWORDS = ("BOARD", "CPU", "LEVEL", "KERNELS", "FORMS", "PARAMS", "WEIGHTS", "EXTERNAL_IO", "ALIGNMENT", "C_API")
 # Folders of the package that do not decide what is generated.
 _NOT_GENERATOR = {"project", "_data", "__pycache__"}
 # Packages whose version may.
@@ -245,7 +246,7 @@ def place(env, target: str | Node) -> tuple[Node, str]:
 
 @builder_method
 def tvm_model(
-    env, target, source, BOARD=None, CPU=None, LEVEL="time", KERNELS="asm", PARAMS=None, WEIGHTS="array", EXTERNAL_IO=(), ALIGNMENT=8,
+    env, target, source, BOARD=None, CPU=None, LEVEL="time", KERNELS="asm", FORMS=(), PARAMS=None, WEIGHTS="array", EXTERNAL_IO=(), ALIGNMENT=8,
     C_API="ai", **overrides,
 ) -> Network:  # fmt: skip
     """The ``TvmModel`` method."""
@@ -265,6 +266,7 @@ def tvm_model(
     dependencies = [identity(model=sources[0].name, **generator(env))]
     flags = ["-O", LEVEL]
     flags += [] if KERNELS == "asm" else ["--kernels", KERNELS]
+    flags += [word for node, form in sorted(dict(FORMS).items()) for word in ("--set", f"{node}={form}")]
     if BOARD:
         board = BoardUse(env, BOARD)
         dependencies.append(board.node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import __version__
-from ..library import Library
+from ..library import Call, Library
 from ..memory.lifetimes import lifetimes
 
 
@@ -49,6 +49,7 @@ def report(library: Library) -> dict[str, Any]:
                 "inputs": [_place(library, name) for name in call.inputs],
                 "outputs": [_place(library, name) for name in call.outputs],
                 "macs": call.macs,
+                **_kernel_costs(call),
                 "live_bytes": live[index],
                 "workspace_bytes": call.workspace,
                 "constants_bytes": sum(
@@ -58,6 +59,27 @@ def report(library: Library) -> dict[str, Any]:
             for index, call in enumerate(library.calls)
         ],
     }
+
+
+def _kernel_costs(call: Call) -> dict[str, Any]:
+    """The kernel's form, why it has it, what it costs, and what the others would; nothing for operators without forms.
+
+    Instructions are counted from the kernel's blocks and estimated for the C around them; cycles are a model.
+    """
+    if not call.costs:
+        return {}
+    chosen, *others = (
+        {
+            "form": cost.form,
+            "instructions": cost.instructions,
+            "instructions_per_mac": round(cost.instructions / max(1, call.macs), 3),
+            "cycles_model": cost.cycles,
+            "flash_bytes": cost.flash,
+            "workspace_bytes": cost.ram,
+        }
+        for cost in call.costs
+    )
+    return {"kernel_form": {**chosen, "reason": call.reason, "alternatives": others}}
 
 
 def c_library(library: Library) -> list[str]:
@@ -96,13 +118,15 @@ def report_text(facts: dict[str, Any]) -> str:
         *(_tensor_line("input", tensor) for tensor in facts["inputs"]),
         *(_tensor_line("output", tensor) for tensor in facts["outputs"]),
         "",
-        f"{'#':>3}  {'operator':<20} {'output':<16} {'MACs':>11} {'weights':>9} {'RAM':>8}  node",
+        f"{'#':>3}  {'operator':<20} {'kernel':<9} {'output':<14} {'MACs':>11} {'/MAC':>5} {'weights':>9} {'RAM':>8}"
+        "  node",
     ]
     for row in facts["operators"]:
-        output = row["outputs"][0]
+        output, form = row["outputs"][0], row.get("kernel_form", {})
+        each = f"{form['instructions_per_mac']:.2f}" if form else ""
         lines.append(
-            f"{row['index']:>3}  {row['operator'][:20]:<20} {shape_text(output['shape']):<16} {row['macs']:>11,}"
-            f" {row['constants_bytes']:>9,} {row['live_bytes']:>8,}  {_short(row['node'])}"
+            f"{row['index']:>3}  {row['operator'][:20]:<20} {form.get('form', ''):<9} {shape_text(output['shape']):<14}"
+            f" {row['macs']:>11,} {each:>5} {row['constants_bytes']:>9,} {row['live_bytes']:>8,}  {_short(row['node'])}"
         )
     lines += [
         "",

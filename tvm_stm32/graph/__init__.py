@@ -12,8 +12,10 @@ from ..target import Target
 from .common import without_repetition
 from .dead_channels import remove_dead_channels
 from .dialect import name_of
+from .float32 import FLOAT_SOURCES, FloatRewriter
 from .indices import IndexGuard
 from .legalize_qnn import legalize_qnn
+from .lowering import simplified
 from .naming import adopt_names, is_made_up
 from .peephole import Peephole
 from .pooling import integer_pool
@@ -43,12 +45,7 @@ def prepare(model: Model, target: Target | None = None) -> IRModule:
         function = _apply(function, lambda view, emit: QdqRewriter(view, model.numerics, emit))
     model.tensors.update(through_aliases(function, known))
     function = _apply(function, lambda view, _emit: _IntegerPools(view, model))
-    for _ in range(8):
-        simpler = _apply(function, lambda view, emit: Peephole(view, emit))
-        if len(Function(simpler).bindings) == len(Function(function).bindings):
-            function = simpler
-            break
-        function = simpler
+    function = _simpler(function)
     function = _apply(without_repetition(function), lambda view, emit: Simplify(view, emit))
     function = _apply(adopt_names(function), lambda view, emit: Peephole(view, emit))
     function, removed = remove_dead_channels(function, by_eights=target is None or target.mve)
@@ -57,7 +54,27 @@ def prepare(model: Model, target: Target | None = None) -> IRModule:
     # TIR functions that an importer wrote itself, called from main.
     others = {var: body for var, body in model.module.functions.items() if var.name_hint != "main"}
     module = legalize_qnn(IRModule({"main": adopt_names(function)}))
-    return IRModule({**dict(module.functions.items()), **others}) if others else module
+    module = IRModule({**dict(module.functions.items()), **others}) if others else module
+    return _with_float_kernels(module)
+
+
+def _with_float_kernels(module: IRModule) -> IRModule:
+    """The module with float32 convolutions and matrix products as ``f.*`` calls, where weights are constant."""
+    if not any(name_of(binding.value) in FLOAT_SOURCES for binding in Function(module["main"]).bindings):
+        return module
+    module = simplified(module)
+    function = _apply(module["main"], lambda view, emit: FloatRewriter(view, emit))
+    rest = {var: body for var, body in module.functions.items() if var.name_hint != "main"}
+    return IRModule({"main": _simpler(function), **rest})
+
+
+def _simpler(function: relax.Function) -> relax.Function:
+    for _ in range(8):
+        simpler = _apply(function, lambda view, emit: Peephole(view, emit))
+        if len(Function(simpler).bindings) == len(Function(function).bindings):
+            return simpler
+        function = simpler
+    return function
 
 
 class _IntegerPools:

@@ -1,9 +1,10 @@
-"""The integer operators this project adds to Relax.
+"""The operators this project adds to Relax.
 
-Two groups, both plain Relax calls whose attributes are a dictionary and whose result type is stored in it:
+Three groups, all plain Relax calls whose attributes are a dictionary and whose result type is stored in it:
 
 * ``qnn.*``: one source operator each, as a front end meets it (Relay's ``qnn`` operators).
 * ``q.*``: one kernel each, fused with bias, requantization and clamp; made by the graph stage, consumed by the kernels.
+* ``f.*``: the same on float32, fused with bias and bounds.
 
 Scales never appear: they are turned into int32 multipliers and shifts by :mod:`tvm_stm32.numerics`.
 """
@@ -25,7 +26,7 @@ def _result_type(call: relax.Call, _context: object) -> relax.TensorType:
 
 @cache
 def _operator(name: str) -> ir.Op:
-    _ir_api.RegisterOp(name, "tvm-stm32 integer operator")
+    _ir_api.RegisterOp(name, "tvm-stm32 operator")
     ir.op.register_op_attr(name, "FPurity", True)
     ir.op.register_op_attr(name, "FInferType", _result_type)
     return ir.Op.get(name)
@@ -34,9 +35,9 @@ def _operator(name: str) -> ir.Op:
 def call(
     name: str, args: Sequence[relax.Expr], out_shape: Sequence[int], out_dtype: str, **attributes: Any
 ) -> relax.Call:
-    """A call of integer operator ``name`` (``q.conv2d``, ``qnn.requantize``, ...).
+    """A call of operator ``name`` (``q.conv2d``, ``qnn.requantize``, ...).
 
-    ``attributes`` hold ints, strings, bools and lists of those; read them back with :func:`attributes`.
+    ``attributes`` hold numbers, strings, bools and lists of those; read them back with :func:`attributes`.
     """
     attrs = ir.make_node("ir.DictAttrs", out_shape=list(out_shape), out_dtype=out_dtype, **attributes)
     return relax.Call(_operator(name), list(args), attrs)
@@ -50,7 +51,7 @@ def name_of(expr: relax.Expr) -> str:
 
 
 def attributes(expr: relax.Call) -> dict[str, Any]:
-    """The attributes of an integer operator as plain Python values."""
+    """The attributes of such an operator as plain Python values."""
     return {str(key): _plain(value) for key, value in expr.attrs.items()}
 
 

@@ -50,12 +50,12 @@ def lower_to_tir(module: ir.IRModule) -> ir.IRModule:
     last operator. Shapes must be static, element types integers, bool or float32. Raises
     :class:`UnsupportedOperatorError` naming operator and variable.
     """
-    loops = {var: function for var, function in module.functions.items() if isinstance(function, tirx.PrimFunc)}
     others = {
-        var: function for var, function in module.functions.items() if var.name_hint != "main" and var not in loops
+        var: function
+        for var, function in module.functions.items()
+        if var.name_hint != "main" and not isinstance(function, tirx.PrimFunc)
     }
-    module = relax.transform.DecomposeOpsForInference("main")(ir.IRModule({"main": module["main"], **loops}))
-    module = _legalize(_simplify(module))
+    module = _legalize(simplified(ir.IRModule({v: f for v, f in module.functions.items() if v not in others})))
     if _has_constant_calls(module["main"]):
         module = _simplify(relax.transform.FoldConstant()(module))
     module = tvm.transform.Sequential(
@@ -70,6 +70,11 @@ def lower_to_tir(module: ir.IRModule) -> ir.IRModule:
     ]
     lowered = tvm.transform.Sequential(passes)(fused)
     return ir.IRModule({**dict(lowered.functions.items()), **others})
+
+
+def simplified(module: ir.IRModule) -> ir.IRModule:
+    """``main`` without batch norms and the like, with cheap operators on constants folded."""
+    return _simplify(relax.transform.DecomposeOpsForInference("main")(module))
 
 
 def _bindings(function: relax.Function) -> Iterator[relax.VarBinding]:

@@ -1,11 +1,12 @@
-"""Builders of the fused integer operators (``q.*``), one for each kernel class.
+"""Builders of the fused operators: integer ones (``q.*``) and those on float32 (``f.*``), one for each kernel class.
 
-Data is int8 in NHWC; convolution weights are OHWI (depthwise: O = channels, I = 1), dense weights [units, K]. Every
-builder takes codes, multipliers and clamps; no scale is left.
+Data is NHWC; convolution weights are OHWI (depthwise: O = channels, I = 1), dense weights [units, K]. Every builder of
+integer operators takes int8 codes, multipliers and clamps; no scale is left.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -72,16 +73,11 @@ def conv2d(
     input_zero_point: int,
 ) -> relax.Call:
     """``q.conv2d``(data NHWC, weight OHWI, bias, multiplier, shift); padding is top, left, bottom, right."""
-    batch, height, width, _ = shape_of(data)
-    channels, kernel_h, kernel_w, _ = weight.shape
-    top, left, bottom, right = padding
-    out_h = (height + top + bottom - dilation[0] * (kernel_h - 1) - 1) // strides[0] + 1
-    out_w = (width + left + right - dilation[1] * (kernel_w - 1) - 1) // strides[1] + 1
-    multiplier, shift = requantization.per_channel(channels)
+    multiplier, shift = requantization.per_channel(weight.shape[0])
     return dialect.call(
         "q.conv2d",
         [data, const(weight, "int8"), const(bias, "int32"), const(multiplier, "int32"), const(shift, "int32")],
-        (batch, out_h, out_w, channels),
+        _convolved(shape_of(data), weight.shape, strides, padding, dilation),
         "int8",
         strides=list(strides),
         padding=list(padding),
@@ -111,6 +107,57 @@ def dense(
         input_zero_point=input_zero_point,
         **requantization.attributes(),
     )
+
+
+FLOAT_OPERATORS = ("f.conv2d", "f.dense")
+
+
+def float_conv2d(
+    data: relax.Expr,
+    weight: np.ndarray,
+    *,
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> relax.Call:
+    """``f.conv2d``(data NHWC, weight OHWI, bias): sums that start with a bias (0), then bounds (none)."""
+    out_shape = _convolved(shape_of(data), weight.shape, strides, padding, dilation)
+    return _float_call(
+        "f.conv2d",
+        data,
+        weight,
+        out_shape,
+        strides=list(strides),
+        padding=list(padding),
+        dilation=list(dilation),
+        groups=groups,
+    )
+
+
+def float_dense(data: relax.Expr, weight: np.ndarray, *, out_shape: Sequence[int]) -> relax.Call:
+    """``f.dense``(data [.., K], weight [units, K], bias); bias and bounds as of :func:`float_conv2d`."""
+    return _float_call("f.dense", data, weight, out_shape)
+
+
+def _float_call(
+    name: str, data: relax.Expr, weight: np.ndarray, out_shape: Sequence[int], **attributes: object
+) -> relax.Call:
+    bias = np.zeros(weight.shape[0], np.float32)
+    arguments = [data, const(weight, "float32"), const(bias, "float32")]
+    return dialect.call(name, arguments, out_shape, "float32", low=-math.inf, high=math.inf, **attributes)
+
+
+def _convolved(
+    data: Sequence[int], weight: Sequence[int], strides: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
+) -> tuple[int, int, int, int]:
+    """Shape of a convolution's result: data NHWC, weight OHWI, padding top, left, bottom, right."""
+    batch, height, width, _ = data
+    channels, kernel_h, kernel_w, _ = weight
+    top, left, bottom, right = padding
+    out_h = (height + top + bottom - dilation[0] * (kernel_h - 1) - 1) // strides[0] + 1
+    out_w = (width + left + right - dilation[1] * (kernel_w - 1) - 1) // strides[1] + 1
+    return batch, out_h, out_w, channels
 
 
 def table(data: relax.Expr, entries: np.ndarray, label: str) -> relax.Call:

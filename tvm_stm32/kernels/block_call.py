@@ -9,12 +9,15 @@ import numpy as np
 
 from ..library import Call, Kernel
 from .blocks.assembly import assembly_text
+from .blocks.cost import block_cost
 from .blocks.ctext import c_text
 from .blocks.program import Block
 from .blocks.requantize import Requantizer
 from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
 from .stage import OutputStage, accumulator_bound
 
+# Instructions of C to call a block.
+_CALL = 8
 # Steps of an inner loop that are written out.
 UNROLLED = {"time": 64, "balanced": 16, "ram": 16, "size": 4}
 # Helium: sixteen depths a step.
@@ -38,20 +41,37 @@ def doubles(ctx: KernelContext) -> bool:
     return ctx.target.cpu != "cortex-m7"
 
 
-def block_function(ctx: KernelContext, block: Block, stem: str, form: str) -> str:
-    """A block in the form this build asks for: the name of its function, which all operators share that need it."""
+def block_function(
+    ctx: KernelContext,
+    block: Block,
+    stem: str,
+    form: str,
+    calls: float,
+    times: dict[str, int] | None = None,
+) -> str:
+    """A block in the form this build asks for: the name of its function, which all operators share that need it.
+
+    The operator at hand calls it ``calls`` times; ``times``: see :func:`.cost.block_cost`.
+    """
     wide = ctx.level == "time" and ctx.target.cpu in ("cortex-m3", "cortex-m4")
     text = assembly_text(block, wide=wide) if ctx.assembly else c_text(block)
-    return ctx.kernel(stem, text, headers=block_headers(ctx, form)).name
+    cost = block_cost(block, ctx.target.cpu, wide=wide, times=times)
+    known = len(ctx.library.kernels)
+    name = ctx.kernel(stem, text, headers=block_headers(ctx, form)).name
+    code = cost.code if len(ctx.library.kernels) > known else 0.0
+    ctx.usage.add(calls * (cost.instructions + _CALL), calls * (cost.cycles + 2 * _CALL), code)
+    return name
 
 
-def requantizer_of(stage: OutputStage, weight: np.ndarray, form: str) -> Requantizer | None:
+def requantizer_of(ctx: KernelContext, stage: OutputStage, weight: np.ndarray, form: str) -> Requantizer | None:
     """How a block turns sums into codes; None when C has to, since a rule or a bound is not that of the fast form.
 
     The DSP form doubles sums, which must still fit 32 bits.
     """
     doubled = 2 * accumulator_bound(weight, stage.params[:, 0]) < (1 << 31)
-    return Requantizer.of(stage) if stage.fast and (form == "mve" or doubled.all()) else None
+    if not stage.fast or not (form == "mve" or doubled.all()):
+        return None
+    return Requantizer.of(stage, compact=ctx.level != "time")
 
 
 def finish_values(stage: OutputStage, requantizer: Requantizer | None) -> dict[str, Any]:

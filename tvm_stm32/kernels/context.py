@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jinja2
@@ -16,18 +17,40 @@ from ..target import Target
 
 
 @dataclass
+class Usage:
+    """What an operator executes, and the code it brings."""
+
+    instructions: float = 0.0
+    cycles: float = 0.0
+    code: float = 0.0
+
+    def add(self, instructions: float, cycles: float | None = None, code: float = 0.0) -> None:
+        """Executed ``instructions``; C around blocks takes about 1.35 cycles for each."""
+        self.instructions += instructions
+        self.cycles += instructions * 1.35 if cycles is None else cycles
+        self.code += code
+
+
+@dataclass
 class KernelContext:
     """Builds one library for one target. ``level`` is the optimisation level (time, balanced, ram, size);
-    ``assembly`` whether inner kernels are GNU assembly, or C with the same bytes.
+    ``assembly`` whether inner kernels are GNU assembly, or C with the same bytes; ``macs`` are those of all integer
+    convolutions and dense layers, ``weight_bytes`` their weights; ``forms`` are kernels set by hand, by the name of the
+    node or its number. ``usage`` counts what the operator at hand executes, ``repeats`` how many have its shape.
     """
 
     library: Library
     target: Target
     level: str = "time"
     assembly: bool = True
+    macs: int = 0
+    weight_bytes: int = 0
+    forms: Mapping[str, str] = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+    repeats: int = 1
     _templates: jinja2.Environment = field(init=False)
-    _by_source: dict[str, str] = field(default_factory=dict)
-    _by_data: dict[tuple[str, tuple[int, ...], bytes], str] = field(default_factory=dict)
+    _by_source: dict[str, str] = field(init=False, default_factory=dict)
+    _by_data: dict[tuple[str, tuple[int, ...], bytes], str] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._templates = jinja2.Environment(
@@ -38,6 +61,29 @@ class KernelContext:
             keep_trailing_newline=True,
         )
         self._templates.globals["step"] = _step
+
+    def fork(self) -> KernelContext:
+        """A context in which an operator can be lowered on trial."""
+        library = replace(
+            self.library,
+            kernels=dict(self.library.kernels),
+            constants=dict(self.library.constants),
+            calls=list(self.library.calls),
+            float_operators=list(self.library.float_operators),
+        )
+        trial = replace(self, library=library, usage=Usage())
+        trial._by_source, trial._by_data = dict(self._by_source), dict(self._by_data)
+        return trial
+
+    def adopt(self, trial: KernelContext) -> None:
+        """What was lowered in a fork of this context becomes part of it."""
+        for name in ("kernels", "constants", "calls", "float_operators"):
+            setattr(self.library, name, getattr(trial.library, name))
+        self._by_source, self._by_data = trial._by_source, trial._by_data
+
+    def wanted_form(self, node: str) -> str:
+        """The form of kernel set for the operator at hand, which is ``node``; empty: none."""
+        return self.forms.get(node) or self.forms.get(f"#{len(self.library.calls)}", "")
 
     def render(self, template: str, **values: Any) -> str:
         """C text of a template; ``NAME`` in it stands for the kernel's name (see :meth:`kernel`)."""

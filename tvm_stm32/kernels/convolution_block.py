@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from tvm import relax
@@ -22,11 +23,13 @@ from .block_call import (
     requantizer_of,
 )
 from .blocks.matmul import Layout, matmul_block, matmul_records, spread_block
+from .blocks.matmul_any import CHUNK, matmul_any_block, matmul_any_records, spread_any_block
 from .blocks.matmul_mve import VectorLayout, matmul_mve_block, matmul_mve_records
 from .blocks.nibbles_mve import nibbles_mve_block, nibbles_mve_records
 from .blocks.product import product_block
 from .blocks.program import Block
 from .blocks.requantize import Requantizer
+from .choice import Lower, lower_best
 from .context import KernelContext
 from .convolution_rows import fits_rows, lower_convolution_rows
 from .nibbles import bits_text, nibble_records, weight_bits
@@ -45,69 +48,136 @@ def lower_convolution_block(
     stage: OutputStage,
     form: str,
 ) -> None:
-    """Any ``q.conv2d`` (``form`` dsp or mve)."""
+    """Any ``q.conv2d`` (``form`` dsp or mve) by the form of kernel that suits best."""
     geometry = geometry_of(call, weight)
     groups = int(dialect.attributes(call)["groups"])
-    if form == "dsp" and ctx.level == "time" and fits_winograd(weight, stage, geometry, groups):
-        lower_winograd(ctx, node, data, output, weight, stage, geometry)
-        return
-    group_in, group_out = weight.shape[3], weight.shape[0] // groups
-    contiguous = groups == 1 and geometry["dilation_w"] == 1
-    run = weight.shape[2] * group_in if contiguous else group_in
-    total = geometry["batch"] * geometry["out_h"] * geometry["out_w"]
-    matrix = weight.reshape(weight.shape[0], -1)
-    ones = (weight.shape[1], weight.shape[2], geometry["stride_h"], geometry["stride_w"], groups) == (1, 1, 1, 1, 1)
-    requantizer = requantizer_of(stage, weight, form)
-    rows = ctx.level in ("time", "balanced") and weight_bits(ctx, weight, stage) == 8
-    if requantizer is not None and rows and fits_rows(weight, geometry, groups, form):
-        lower_convolution_rows(ctx, node, data, output, weight, stage, requantizer, geometry, form)
-        return
-    product = _Product(ctx, group_out, total, stage, requantizer, geometry["input_zero_point"])
-    product.make_mve(matrix) if form == "mve" else product.make_dsp(matrix, run)
-    # A pointwise convolution reads the input itself: a pixel is a row of the tile.
-    direct = form == "mve" and ones and not geometry["padded"] and group_in % 16 == 0 and requantizer is not None
-    # Four pixels that lie one behind the other are widened together.
-    together = form == "dsp" and ones and not geometry["padded"] and group_in % 4 == 0 and total >= 4
-    together = together and requantizer is not None and 3 * group_in < 4092
-    spread = block_function(ctx, spread_block(group_in), f"spread_{group_in}", form) if together else ""
-    source = ctx.render(
-        "conv2d_block.c.j2",
-        **geometry,
-        **finish_values(stage, requantizer),
-        **product.texts,
-        mve=form == "mve",
-        pixels=product.pixels,
-        groups=groups,
-        group_in=group_in,
-        group_out=group_out,
-        group_words=len(product.records) // groups,
-        run=run,
-        run_steps=_steps(run),
-        row_length=product.row_length,
-        tile_bytes=product.tile_bytes,
-        fill=product.row_length - matrix.shape[1] if form == "mve" else 0,
-        contiguous=contiguous,
-        direct=direct,
-        spread_block=spread,
-        total=total,
-    )
-    shape = f"{weight.shape[1]}x{weight.shape[2]}_{group_in}_{weight.shape[0]}"
-    workspace = product.tile_bytes + (0 if requantizer else 4 * product.pixels * group_out)
-    kernel = ctx.kernel(
-        f"conv2d_{shape}", source, workspace=0 if direct else workspace, headers=block_headers(ctx, form)
-    )
-    add_block_call(
-        ctx,
-        kernel,
-        "conv2d",
-        node,
-        data,
-        output,
-        product.records,
-        macs=total * weight.size,
-        detail=detail_text(geometry, weight, groups, form) + bits_text(product.bits),
-        finish=None if requantizer else stage,
-    )
+    requantizer = requantizer_of(ctx, stage, weight, form)
+    candidates: dict[str, Lower] = {}
+    if form == "dsp" and fits_winograd(weight, stage, geometry, groups):
+        candidates["winograd"] = lambda trial: lower_winograd(trial, node, data, output, weight, stage, geometry)
+    if requantizer is not None and fits_rows(weight, geometry, groups, form):
+        candidates["rows"] = lambda trial: lower_convolution_rows(
+            trial, node, data, output, weight, stage, requantizer, geometry, form
+        )
+    convolution = _Convolution(node, data, output, weight, stage, geometry, groups, form)
+    candidates["tile"] = convolution.lower
+    if ctx.level != "time" and convolution.shareable(ctx):
+        candidates["shared"] = lambda trial: convolution.lower(trial, shared=True)
+    if weight_bits(ctx, weight, stage) < 8:
+        candidates["narrow"] = lambda trial: convolution.lower(trial, narrow=True)
+        if ctx.level != "time" and not ctx.wanted_form(node):
+            candidates = {"narrow": candidates["narrow"]}
+    lower_best(ctx, node, candidates)
+
+
+@dataclass(frozen=True)
+class _Convolution:
+    """A convolution on a tile of gathered patches, or of pixels as they lie in the input."""
+
+    node: str
+    data: str
+    output: str
+    weight: np.ndarray
+    stage: OutputStage
+    geometry: dict[str, Any]
+    groups: int
+    form: str
+
+    @property
+    def total(self) -> int:
+        """Output pixels."""
+        return int(self.geometry["batch"] * self.geometry["out_h"] * self.geometry["out_w"])
+
+    def in_place(self, ctx: KernelContext) -> bool:
+        """Whether a pixel's depths lie in the input as in the tile."""
+        geometry, weight = self.geometry, self.weight
+        ones = (weight.shape[1], weight.shape[2], geometry["stride_h"], geometry["stride_w"], self.groups)
+        requantizer = requantizer_of(ctx, self.stage, weight, self.form)
+        return ones == (1, 1, 1, 1, 1) and not geometry["padded"] and requantizer is not None
+
+    def together(self, ctx: KernelContext) -> bool:
+        """Whether four pixels that lie one behind the other are widened together."""
+        depth = self.weight.shape[3]
+        fits = self.form == "dsp" and depth % 4 == 0 and self.total >= 4 and 3 * depth < 4092
+        return fits and self.in_place(ctx)
+
+    def shareable(self, ctx: KernelContext) -> bool:
+        """Whether blocks for any shape will do."""
+        requantizer = requantizer_of(ctx, self.stage, self.weight, self.form)
+        fits = self.form == "dsp" and requantizer is not None and len(self.weight) % 2 == 0 and self.groups == 1
+        return fits and (self.together(ctx) or self.total % 4 == 0)
+
+    def lower(self, ctx: KernelContext, shared: bool = False, narrow: bool = False) -> None:
+        """Make the kernel; ``shared``: from blocks that other layers use too, ``narrow``: weights stay packed."""
+        geometry, weight, groups, form = self.geometry, self.weight, self.groups, self.form
+        group_in, group_out, total = weight.shape[3], weight.shape[0] // groups, self.total
+        contiguous = groups == 1 and geometry["dilation_w"] == 1
+        run = weight.shape[2] * group_in if contiguous else group_in
+        matrix = weight.reshape(weight.shape[0], -1)
+        requantizer = requantizer_of(ctx, self.stage, weight, form)
+        direct = form == "mve" and self.in_place(ctx) and group_in % 16 == 0
+        together = self.together(ctx)
+        product = _Product(ctx, group_out, total, self.stage, requantizer, geometry["input_zero_point"], groups)
+        product.bits = weight_bits(ctx, weight, self.stage) if narrow else 8
+        if form == "mve":
+            product.make_mve(matrix)
+        elif shared:
+            product.make_shared(matrix, run)
+        else:
+            product.make_dsp(matrix, run)
+        spread = ""
+        if together and shared:
+            fours, words = -(-total // 4), {"words": group_in // 4}
+            spread = block_function(ctx, spread_any_block(), "spread", form, fours, words)
+        elif together:
+            spread = block_function(ctx, spread_block(group_in), f"spread_{group_in}", form, total // 4)
+        elif not direct:
+            # Counted: a gathered code takes 2.3 instructions (Helium: 0.25), a kernel row and a pixel their share.
+            codes = total * groups * matrix.shape[1]
+            rows = total * groups * weight.shape[1] * (1 if contiguous else weight.shape[2])
+            ctx.usage.add(codes * (0.25 if form == "mve" else 2.3) + rows * 14 + total * 20)
+        if requantizer is None:
+            ctx.usage.add(total * weight.shape[0] * 30)
+        source = ctx.render(
+            "conv2d_block.c.j2",
+            **geometry,
+            **finish_values(self.stage, requantizer),
+            **product.texts,
+            mve=form == "mve",
+            pixels=product.pixels,
+            groups=groups,
+            group_in=group_in,
+            group_out=group_out,
+            group_words=len(product.records) // groups,
+            run=run,
+            run_steps=_steps(run),
+            row_length=product.row_length,
+            tile_bytes=product.tile_bytes,
+            fill=product.row_length - matrix.shape[1] if form == "mve" else 0,
+            contiguous=contiguous,
+            direct=direct,
+            spread_block=spread,
+            spread_words=group_in // 4 if shared else 0,
+            again=shared and total % 4 > 0,
+            total=total,
+        )
+        shape = f"{weight.shape[1]}x{weight.shape[2]}_{group_in}_{weight.shape[0]}"
+        workspace = product.tile_bytes + (0 if requantizer else 4 * product.pixels * group_out)
+        kernel = ctx.kernel(
+            f"conv2d_{shape}", source, workspace=0 if direct else workspace, headers=block_headers(ctx, form)
+        )
+        add_block_call(
+            ctx,
+            kernel,
+            "conv2d",
+            self.node,
+            self.data,
+            self.output,
+            product.records,
+            macs=total * weight.size,
+            detail=detail_text(geometry, weight, groups, form) + bits_text(product.bits),
+            finish=None if requantizer else self.stage,
+        )
 
 
 @dataclass
@@ -123,6 +193,7 @@ class _Product:
     stage: OutputStage
     requantizer: Requantizer | None
     zero_point: int
+    groups: int
     texts: dict[str, str] = field(default_factory=dict)
     records: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
     pixels: int = 4
@@ -137,8 +208,7 @@ class _Product:
         # Packed lanes save an instruction a step and cost eight at the end.
         packed = steps > 8 and packs_lanes(matrix, self.stage.params[:, 0], self.group_out)
         stride = len(matrix) if self.requantizer else 4 * self.group_out
-        self.tile_bytes = 16 * steps
-        self.bits, unrolled = weight_bits(self.ctx, matrix, self.stage), UNROLLED[self.ctx.level]
+        self.tile_bytes, unrolled = 16 * steps, UNROLLED[self.ctx.level]
         if self.bits < 8:
             self._texts(
                 "dsp",
@@ -172,13 +242,26 @@ class _Product:
         )
         self.records = self._grouped(rows, matmul_records, packed)
 
+    def make_shared(self, matrix: np.ndarray, run: int) -> None:
+        """The same with blocks that all such layers share; the last pixels are done together with some before them."""
+        assert self.requantizer is not None
+        rows = tile_rows(matrix, run)
+        packed = packs_lanes(matrix, self.stage.params[:, 0])
+        block = matmul_any_block(packed, self.requantizer, doubles=doubles(self.ctx))
+        chunks = -(-rows.shape[1] // (2 * CHUNK))
+        times = {"pairs": self.group_out // 2, "turns": chunks}
+        calls = -(-self.total // 4)
+        self.texts = {"block": block_function(self.ctx, block, "matmul_4px", "dsp", calls, times), "tail": ""}
+        self.records = matmul_any_records(rows, self.stage, self.zero_point, packed, self.requantizer)
+        # The tile ends where the records' depths do, which come in whole chunks.
+        self.tile_bytes = 16 * chunks * CHUNK
+
     def make_mve(self, matrix: np.ndarray) -> None:
         """Two pixels by four channels, or the only pixel by eight."""
         self.pixels = 2 if self.total >= 2 else 1
         steps, wide = -(-matrix.shape[1] // 16), 8 // self.pixels
         layout = VectorLayout(steps, 16 * steps)
         stride = len(matrix) if self.requantizer else 4 * self.group_out
-        self.bits = weight_bits(self.ctx, matrix, self.stage)
         make = matmul_mve_block if self.bits == 8 else nibbles_mve_block
         self._texts(
             "mve",
@@ -195,7 +278,8 @@ class _Product:
         whole = self.pixels if self.total >= self.pixels else 0
         for name, pixels in (("block", whole), ("tail", self.total % self.pixels)):
             stem = f"matmul_{pixels}px_{depth}_{self.group_out}"
-            self.texts[name] = block_function(self.ctx, make(pixels), stem, form) if pixels else ""
+            calls = self.groups * (self.total // self.pixels if name == "block" else 1)
+            self.texts[name] = block_function(self.ctx, make(pixels), stem, form, calls) if pixels else ""
 
     def _grouped(self, rows: np.ndarray, make: Callable[..., np.ndarray], how: bool | int) -> np.ndarray:
         return np.concatenate(

@@ -64,6 +64,8 @@ def lower_convolution_rows(
     columns = (geometry["out_w"] - 1) * geometry["stride_w"] + kernel_w
     run = kernel_w * channels_in
     rows = weight.reshape(channels, kernel_h, run)
+    lines, blocks = geometry["batch"] * geometry["out_h"], -(-geometry["out_w"] // pixels)
+    loaded = lines * min(kernel_h, geometry["stride_h"]) + kernel_h
     if form == "mve":
         size, steps = 1, -(-run // 16)
         filled = np.pad(rows, ((0, 0), (0, 0), (0, 16 * steps - run)))
@@ -90,7 +92,7 @@ def lower_convolution_rows(
         )
         records = matmul_records(matrix, stage, zero_point, packed, requantizer)
         count = geometry["width"] * channels_in
-        widen = block_function(ctx, row_block(count), f"widen_{count}", form)
+        widen = block_function(ctx, row_block(count), f"widen_{count}", form, loaded)
 
     def fill(target: str, count: int) -> str:
         if form == "mve":
@@ -100,17 +102,19 @@ def lower_convolution_rows(
     kept = max(0, kernel_h - geometry["stride_h"])
     move = ""
     if form == "dsp" and kept:
-        move = block_function(ctx, copy_block(kept * row_bytes), f"move_{kept * row_bytes}", form)
+        move = block_function(ctx, copy_block(kept * row_bytes), f"move_{kept * row_bytes}", form, lines)
     inside = geometry["width"] * channels_in
     place = f"row + {geometry['pad_left'] * channels_in * size}" if geometry["pad_left"] else "row"
     start = f"input + y * {inside}"
     load = f"{widen}({start}, {place});" if form == "dsp" else f"(void)ai_copy_vectors({place}, {start}, {inside});"
     out_h, stride_h = geometry["out_h"], geometry["stride_h"]
+    copied = loaded * row_bytes + lines * kept * row_bytes if form == "mve" else 0
+    ctx.usage.add(lines * 60 + copied * 0.19)
     buffer_bytes = kernel_h * row_bytes + -(-slack // 4) * 4
     source = ctx.render(
         "conv2d_rows.c.j2",
         **geometry,
-        block=block_function(ctx, block, f"matmul_{pixels}px_{kernel_h}x{run}_{channels}", form),
+        block=block_function(ctx, block, f"matmul_{pixels}px_{kernel_h}x{run}_{channels}", form, lines * blocks),
         load=load,
         fill=fill,
         move=move,

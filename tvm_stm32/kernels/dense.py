@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from tvm import relax
 
@@ -20,6 +22,7 @@ from .blocks.matmul_mve import VectorLayout, matmul_mve_block, matmul_mve_record
 from .blocks.nibbles_mve import nibbles_mve_block, nibbles_mve_records
 from .blocks.product_vector import product_vector_block
 from .blocks.vector import GROUP, vector_block, vector_records
+from .choice import lower_best
 from .context import KernelContext
 from .convolution_block import tile_rows
 from .linear import LinearKernel, add_linear_call, form_of
@@ -37,7 +40,30 @@ def lower_dense(ctx: KernelContext, call: relax.Call, node: str, data: str, outp
     if form == "scalar":
         _lower_scalar(ctx, call, node, data, output, weight, stage)
     else:
-        _lower_block(ctx, call, node, data, output, weight, stage, form)
+        widths = {"vector": 8}
+        bits = weight_bits(ctx, weight, stage)
+        if bits < 8:
+            widths = (
+                {"narrow": bits} if ctx.level != "time" and not ctx.wanted_form(node) else {**widths, "narrow": bits}
+            )
+        lower_best(
+            ctx,
+            node,
+            {
+                name: partial(
+                    _lower_block,
+                    call=call,
+                    node=node,
+                    data=data,
+                    output=output,
+                    weight=weight,
+                    stage=stage,
+                    form=form,
+                    bits=width,
+                )
+                for name, width in widths.items()
+            },
+        )
     ctx.library.calls[-1].detail += removed_text(call)
 
 
@@ -66,15 +92,16 @@ def _lower_block(
     weight: np.ndarray,
     stage: OutputStage,
     form: str,
+    bits: int,
 ) -> None:
-    """A generated block: six channels at a time with the DSP extension, eight with Helium."""
+    """A generated block: six channels at a time with the DSP extension, eight with Helium; ``bits`` of a weight."""
     zero_point = int(dialect.attributes(call)["input_zero_point"])
     units, depth = weight.shape
     batch = int(np.prod(shape_of(call))) // units
-    requantizer = requantizer_of(stage, weight, form)
-    finished, bits = requantizer is not None, 8
+    requantizer = requantizer_of(ctx, stage, weight, form)
+    finished = requantizer is not None
     if form == "mve":
-        steps, bits = -(-depth // 16), weight_bits(ctx, weight, stage)
+        steps = -(-depth // 16)
         make, table = (matmul_mve_block, matmul_mve_records) if bits == 8 else (nibbles_mve_block, nibbles_mve_records)
         block = make(1, VectorLayout(steps, 16 * steps), units, units, requantizer, UNROLLED_MVE[ctx.level], wide=8)
         records = table(weight, stage, zero_point, 8, requantizer)
@@ -83,7 +110,6 @@ def _lower_block(
         rows = tile_rows(weight, depth)
         rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 4)))
         steps, packed = rows.shape[1] // 2, packs_lanes(weight, stage.params[:, 0])
-        bits = weight_bits(ctx, weight, stage)
         if bits < 8:
             block = product_vector_block(steps, units, requantizer, _UNROLLED[ctx.level], bits=bits)
             records = nibble_records(rows, stage, zero_point, bits, requantizer, vector=True)
@@ -95,7 +121,7 @@ def _lower_block(
     source = ctx.render(
         "dense_block.c.j2",
         **finish_values(stage, requantizer),
-        block=block_function(ctx, block, f"matmul_1px_{depth}_{units}", form),
+        block=block_function(ctx, block, f"matmul_1px_{depth}_{units}", form, batch),
         mve=form == "mve",
         batch=batch,
         units=units,

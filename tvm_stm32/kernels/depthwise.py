@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tvm import relax
 
+from .choice import Lower, lower_best
 from .context import KernelContext
 from .depthwise_block import (
     fits_pairs,
@@ -31,14 +32,17 @@ def lower_depthwise(
     geometry = geometry_of(call, weight)
     multiplier = weight.shape[0] // geometry["channels_in"]
     channels = weight.shape[0]
+    candidates: dict[str, Lower] = {}
     if multiplier == 1 and ctx.target.mve and fits_ring(stage, geometry):
-        lower_depthwise_ring(ctx, node, data, output, weight, stage, geometry)
-        return
-    if multiplier == 1 and channels % 4 == 0 and ctx.target.dsp:
-        if fits_pairs(stage, weight, geometry):
-            lower_depthwise_block(ctx, node, data, output, weight, stage, geometry)
-        else:
-            lower_depthwise_any(ctx, node, data, output, weight, stage, geometry)
+        candidates["ring"] = lambda trial: lower_depthwise_ring(trial, node, data, output, weight, stage, geometry)
+    elif multiplier == 1 and channels % 4 == 0 and ctx.target.dsp:
+        if fits_pairs(ctx, stage, weight, geometry):
+            candidates["pairs"] = lambda trial: lower_depthwise_block(
+                trial, node, data, output, weight, stage, geometry
+            )
+        candidates["pixel"] = lambda trial: lower_depthwise_any(trial, node, data, output, weight, stage, geometry)
+    if candidates:
+        lower_best(ctx, node, candidates)
         return
     weights = np.ascontiguousarray(weight[..., 0].transpose(1, 2, 0))  # taps by channels
     source = ctx.render("depthwise.c.j2", **geometry, multiplier=multiplier, **stage.values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,19 @@ from .blocks.depthwise_mve import (
     depthwise_mve_records,
     products_at_once,
 )
+from .blocks.matmul_any import pairs_any_block
 from .blocks.requantize import Requantizer
 from .context import KernelContext
 from .stage import OutputStage
 from .window import detail_text
 
+# Sums that wait for their requantization: more are faster, and more code.
+WAITING = {"time": 16, "balanced": 8, "ram": 8, "size": 4}
 # Offsets of four channels of a plane, and of a segment's columns, are those of a store: up to 4095 bytes.
 MAX_COLUMNS = 340
 
 
-def fits_pairs(stage: OutputStage, weight: np.ndarray, geometry: dict[str, Any]) -> bool:
+def fits_pairs(ctx: KernelContext, stage: OutputStage, weight: np.ndarray, geometry: dict[str, Any]) -> bool:
     """3x3 without dilation, stride 1 or 2 both ways, channels in fours."""
     window = (geometry["kernel_h"], geometry["kernel_w"], geometry["dilation_h"], geometry["dilation_w"])
     strides = (geometry["stride_h"], geometry["stride_w"])
@@ -34,7 +38,7 @@ def fits_pairs(stage: OutputStage, weight: np.ndarray, geometry: dict[str, Any])
         and strides in ((1, 1), (2, 2))
         and weight.shape[0] % 4 == 0
         and columns_of(geometry) <= MAX_COLUMNS
-        and requantizer_of(stage, weight, "dsp") is not None
+        and requantizer_of(ctx, stage, weight, "dsp") is not None
     )
 
 
@@ -59,13 +63,24 @@ def lower_depthwise_block(
     requantizer = Requantizer.of(stage)
     inside = min(geometry["width"], columns - geometry["pad_left"])
     small = ctx.level != "time"
-    texts = {"last": ""}
-    texts["pairs"] = block_function(ctx, pairs_block(channels, columns, inside), f"pairs_{inside}_{channels}", "dsp")
-    for name, count in (("block", rows), ("last", 1 if rows == 2 and out_h % 2 else 0)):
-        if count:
-            block = depthwise_block(channels, columns, out_w, count, stride, requantizer, small=small)
-            texts[name] = block_function(ctx, block, f"depthwise_3x3_{count}x{out_w}_{channels}", "dsp")
     plane_bytes = 4 * channels * columns
+    texts = {"last": ""}
+    lines = geometry["batch"] * -(-out_h // rows)
+    ctx.usage.add(lines * 40 + 6 * plane_bytes / 4)
+    if small:
+        times = {"turns": channels // 4, "pixels": inside}
+        texts["pairs"] = block_function(ctx, pairs_any_block(), "pairs", "dsp", lines + 1, times)
+    else:
+        texts["pairs"] = block_function(
+            ctx, pairs_block(channels, columns, inside), f"pairs_{inside}_{channels}", "dsp", lines + 1
+        )
+    for name, count in (("block", rows), ("last", 1 if rows == 2 and out_h % 2 else 0)):
+        calls = 1 if name == "last" else lines - (1 if rows == 2 and out_h % 2 else 0)
+        if count:
+            block = depthwise_block(
+                channels, columns, out_w, count, stride, requantizer, small=small, waiting=WAITING[ctx.level]
+            )
+            texts[name] = block_function(ctx, block, f"depthwise_3x3_{count}x{out_w}_{channels}", "dsp", calls)
     source = ctx.render(
         "depthwise_block.c.j2",
         **geometry,
@@ -74,6 +89,7 @@ def lower_depthwise_block(
         plane_bytes=plane_bytes,
         inside=inside,
         columns=columns,
+        small=small,
         borders=[column for column in range(columns) if not 0 <= column - geometry["pad_left"] < inside],
         iterations=-(-out_h // rows),
     )
@@ -121,17 +137,23 @@ def lower_depthwise_any(
 ) -> None:
     """A depthwise ``q.conv2d`` with channels in fours; border pixels go through a gathered patch."""
     channels, kernel_h, kernel_w = weight.shape[:3]
-    requantizer = requantizer_of(stage, weight, "dsp")
+    requantizer = requantizer_of(ctx, stage, weight, "dsp")
     row_step = geometry["dilation_h"] * geometry["width"] * channels
     column_step = geometry["dilation_w"] * channels
     kernel_size = (kernel_h, kernel_w)
     inside = depthwise_any_block(channels, kernel_size, row_step, column_step, requantizer)
-    texts = {"inside": block_function(ctx, inside, f"taps_{kernel_h}x{kernel_w}_{channels}", "dsp"), "border": ""}
+    pixels = geometry["batch"] * geometry["out_h"] * geometry["out_w"]
+    ctx.usage.add(pixels * 22)
+    stem = f"taps_{kernel_h}x{kernel_w}_{channels}"
+    texts = {"inside": block_function(ctx, inside, stem, "dsp", pixels), "border": ""}
     patch_bytes = 0
     if geometry["padded"]:
         patch_bytes = kernel_h * kernel_w * channels
         border = depthwise_any_block(channels, kernel_size, kernel_w * channels, channels, requantizer)
-        texts["border"] = block_function(ctx, border, f"taps_{kernel_h}x{kernel_w}_{channels}", "dsp")
+        texts["border"] = block_function(ctx, border, stem, "dsp", 0)
+        # Pixels at the border gather their patch.
+        inner = max(0, geometry["out_h"] - 2) * max(0, geometry["out_w"] - 2) * geometry["batch"]
+        ctx.usage.add((pixels - inner) * patch_bytes * 1.6)
     source = ctx.render(
         "depthwise_any.c.j2", **geometry, **finish_values(stage, requantizer), **texts, patch_bytes=patch_bytes
     )
@@ -168,24 +190,33 @@ def lower_depthwise_ring(
 ) -> None:
     """A depthwise ``q.conv2d`` for which :func:`fits_ring` holds, on a ring of padded input rows."""
     channels, kernel_h, kernel_w = weight.shape[:3]
-    padded = -(-channels // LANES) * LANES
-    stride_h, out_h, out_w = geometry["stride_h"], geometry["out_h"], geometry["out_w"]
-    columns = (out_w - 1) * geometry["stride_w"] + kernel_w
-    taps = weight[..., 0]
+    stride_h, stride_w = geometry["stride_h"], geometry["stride_w"]
+    out_h, out_w = geometry["out_h"], geometry["out_w"]
+    columns = (out_w - 1) * stride_w + kernel_w
+    taps, tables = weight[..., 0], stage
+    # Neighbouring pixels of four or eight channels fill a vector.
+    together = LANES // channels if channels in (4, 8) and stride_w == 1 else 1
+    if together > 1 and out_w % together == 0:
+        padded, lanes = channels, LANES
+        taps = np.tile(taps, (together, 1, 1))
+        tables = replace(stage, params=np.tile(stage.params, (together, 1)), shifts=np.tile(stage.shifts, together))
+    else:
+        padded, lanes, together = -(-channels // LANES) * LANES, channels, 1
+    row_bytes = columns * padded
     block = depthwise_mve_block(
-        channels,
+        lanes,
         (kernel_h, kernel_w),
-        columns,
-        out_w,
-        geometry["stride_w"],
+        row_bytes,
+        padded,
+        out_w // together,
+        together * stride_w * padded,
         Requantizer.of(stage),
         products_at_once(taps),
     )
-    row_bytes = columns * padded
     source = ctx.render(
         "depthwise_block_mve.c.j2",
         **geometry,
-        block=block_function(ctx, block, f"taps_{kernel_h}x{kernel_w}_{channels}", "mve"),
+        block=block_function(ctx, block, f"taps_{kernel_h}x{kernel_w}_{channels}", "mve", geometry["batch"] * out_h),
         padded_channels=padded,
         row_bytes=row_bytes,
         inside=min(geometry["width"], columns - geometry["pad_left"]),
@@ -202,7 +233,7 @@ def lower_depthwise_ring(
         node,
         data,
         output,
-        depthwise_mve_records(taps, stage, geometry["input_zero_point"]),
+        depthwise_mve_records(taps, tables, geometry["input_zero_point"]),
         macs=geometry["batch"] * out_h * out_w * weight.size,
         detail=detail_text(geometry, weight, 1, "mve"),
         in_place=may_overwrite(geometry, 1, stride_h, kernel_h),

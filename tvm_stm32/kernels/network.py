@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 from tvm import IRModule, ir, relax
 
-from ..errors import UnsupportedOperatorError
+from ..errors import Error, UnsupportedOperatorError
 from ..graph import dialect
 from ..graph.lowering import lower_to_tir
 from ..graph.naming import is_made_up
-from ..graph.ssa import Function, constant, dtype_of, operands
+from ..graph.ssa import Function, constant, dtype_of, operands, shape_of
 from ..library import Argument, Call, Library, State
 from ..library.ctypes import CTYPES
 from ..model import Model, StateInfo
@@ -20,6 +22,7 @@ from . import elementwise
 from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
 from .convolution import lower_conv2d
 from .dense import lower_dense
+from .float32 import lower_float_conv2d, lower_float_dense
 from .quantization import annotate
 from .recurrent import lower_recurrent
 from .rows import lower_quantize, lower_rows
@@ -29,6 +32,8 @@ from .wide import lower_conv2d16, lower_hybrid
 _SINGLE_INPUT = {
     "q.conv2d": lower_conv2d,
     "q.dense": lower_dense,
+    "f.conv2d": lower_float_conv2d,
+    "f.dense": lower_float_dense,
     "q.avg_pool2d": elementwise.lower_pool,
     "q.max_pool2d": elementwise.lower_pool,
     "q.softmax": elementwise.lower_softmax,
@@ -56,6 +61,7 @@ def build_library(
     level: str,
     settings: dict[str, str],
     kernels: str = "asm",
+    forms: Mapping[str, str] | None = None,
 ) -> Library:
     """Choose a kernel for every operator of ``module["main"]``. Offsets are left to the memory stage.
 
@@ -74,7 +80,9 @@ def build_library(
         removed_channels=model.removed_channels,
         removed_macs=model.removed_macs,
     )
-    built = _Builder(lowered, KernelContext(library, target, level, kernels == "asm"), model.states).build()
+    built = _Builder(
+        lowered, KernelContext(library, target, level, kernels == "asm", forms=forms or {}), model.states
+    ).build()
     annotate(built, model.tensors)
     return built
 
@@ -87,11 +95,15 @@ class _Builder:
         self.library = ctx.library
         self.view = Function(module["main"])
         self.names: dict[relax.Var, str] = {}
+        self.shapes: Counter[tuple[object, ...]] = Counter()
         self.fields: dict[relax.Var, list[str]] = {}
         self.constants: dict[relax.Var, tuple[ir.GenericConst, str]] = {}
 
     def build(self) -> Library:
         function = self.view.function
+        self.shapes = Counter(_shape_key(binding.value) for binding in self.view.bindings)
+        work = [_work(binding.value) for binding in self.view.bindings]
+        self.ctx.macs, self.ctx.weight_bytes = (sum(part) for part in zip(*work, strict=True)) if work else (0, 0)
         count = len(self.library.inputs)
         for parameter, info in zip(function.params[:count], self.library.inputs, strict=True):
             self.names[parameter] = self.ctx.tensor(self._unique(info.name), parameter)
@@ -108,7 +120,20 @@ class _Builder:
         for position, expr in enumerate(results[:outputs]):
             self.library.output_tensors.append(self._output(expr, position))
         self._store_states(results[outputs:])
+        self._check_forms()
         return self.library
+
+    def _check_forms(self) -> None:
+        """Every kernel that was set by hand is that of an operator with a choice."""
+        used = {
+            name for number, call in enumerate(self.library.calls) if call.costs for name in (call.node, f"#{number}")
+        }
+        for name in self.ctx.forms:
+            if name not in used:
+                raise Error(
+                    f"--set {name}=...: no operator with a choice of kernels has this name or number",
+                    hint="the report lists operators, their names, numbers and forms",
+                )
 
     def _store_states(self, values: list[relax.Expr]) -> None:
         """Copy the new values of variables over the old ones, once everything has read those."""
@@ -161,6 +186,7 @@ class _Builder:
 
     def _bind_call(self, variable: relax.Var, value: relax.Call, label: str) -> None:
         name = dialect.name_of(value)
+        self.ctx.repeats = self.shapes.get(_shape_key(value), 1)
         if name == "relax.call_tir":
             self._call_tir(variable, value, label)
             return
@@ -283,6 +309,28 @@ class _Builder:
         if root not in taken and root not in kept:
             return name
         return self._copied(name, f"output_{position}")
+
+
+def _shape_key(value: relax.Expr) -> tuple[object, ...]:
+    """What operators have in common that can have one kernel; empty for others than convolution and dense layers."""
+    if dialect.name_of(value) not in ("q.conv2d", "q.dense"):
+        return ()
+    strides = dialect.attributes(value).get("strides")
+    return (
+        tuple(shape_of(value)),
+        tuple(shape_of(value.args[0])),
+        tuple(shape_of(value.args[1])),
+        tuple(strides or ()),
+    )
+
+
+def _work(value: relax.Expr) -> tuple[int, int]:
+    """Multiply-accumulates and weights of an int8 convolution or dense layer."""
+    if dialect.name_of(value) not in ("q.conv2d", "q.dense"):
+        return 0, 0
+    weight = constant(value.args[1])
+    assert weight is not None
+    return int(np.prod(shape_of(value), dtype=np.int64)) * int(weight[0].size), int(weight.size)
 
 
 def _labels(view: Function) -> dict[relax.Var, str]:

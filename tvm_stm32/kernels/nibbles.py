@@ -15,9 +15,9 @@ from .stage import OutputStage, accumulator_bound
 def weight_bits(ctx: KernelContext, weight: np.ndarray, stage: OutputStage) -> int:
     """Bits a weight of a convolution or dense layer takes in flash: 8, 4 or 2, the fewest that hold all its values.
 
-    Unpacking takes time, so that ``time`` keeps bytes. Sums of packed lanes must fit 32 bits beside their neighbours.
+    Sums of packed lanes must fit 32 bits beside their neighbours.
     """
-    if ctx.level == "time" or not weight.size:
+    if not weight.size:
         return 8
     if ctx.target.mve:
         return 4 if weight.min() >= -8 and weight.max() < 8 else 8

@@ -11,6 +11,7 @@ from ..graph import dialect
 from ..graph.ssa import constant, dtype_of
 from ..library import Call
 from ..numerics import reduce_multiplier
+from .choice import lower_best
 from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
 from .linear import form_of
 from .wide_block import WideOperator, lower_wide_block
@@ -34,7 +35,11 @@ def lower_conv2d16(ctx: KernelContext, call: relax.Call, node: str, data: str, o
     depthwise = groups == geometry["channels_in"] and groups > 1
     form = form_of(ctx)
     if form != "scalar" and not depthwise:
-        lower_wide_block(ctx, operator, node, data, output, scales, form)
+        lower_best(
+            ctx,
+            node,
+            {"product": lambda trial: lower_wide_block(trial, operator, node, data, output, scales, form)},
+        )
         return
     if form != "scalar" and lower_wide_depthwise(ctx, operator, node, data, output, form):
         return

@@ -13,8 +13,9 @@ from .blocks.depthwise_wide import (
 )
 from .blocks.depthwise_wide_mve import LANES, depthwise_wide_mve_block, depthwise_wide_mve_records
 from .blocks.requantize_wide import WideRequantizer, WideScales
+from .choice import lower_best
 from .context import KernelContext
-from .depthwise_block import MAX_COLUMNS, columns_of, may_overwrite
+from .depthwise_block import MAX_COLUMNS, WAITING, columns_of, may_overwrite
 from .wide_block import WideOperator, add_wide_call
 from .window import detail_text, geometry_of
 
@@ -32,13 +33,13 @@ def lower_wide_depthwise(
     strides = (geometry["stride_h"], geometry["stride_w"])
     names = ("depthwise_conv2d", node, data, output)
     if form == "mve" and channels % LANES == 0:
-        _lower_any(ctx, operator, scales, names, "mve")
+        lower_best(ctx, node, {"taps": lambda trial: _lower_any(trial, operator, scales, names, "mve")})
         return True
     pairs = window == (3, 3, 1, 1) and strides in ((1, 1), (2, 2)) and columns_of(geometry) <= MAX_COLUMNS
     if pairs:
-        _lower_pairs(ctx, operator, scales, names)
+        lower_best(ctx, node, {"pairs": lambda trial: _lower_pairs(trial, operator, scales, names)})
     else:
-        _lower_any(ctx, operator, scales, names, "dsp")
+        lower_best(ctx, node, {"taps": lambda trial: _lower_any(trial, operator, scales, names, "dsp")})
     return True
 
 
@@ -51,12 +52,17 @@ def _lower_pairs(
     rows = 2 if stride == 1 and out_h > 1 else 1
     inside, small = min(geometry["width"], columns - geometry["pad_left"]), ctx.level != "time"
     pairs = pairs_wide_block(channels, columns, inside)
-    texts = {"pairs": block_function(ctx, pairs, f"pairs16_{inside}_{channels}", "dsp"), "last": ""}
+    plane_bytes, lines = 4 * channels * columns, geometry["batch"] * -(-out_h // rows)
+    ctx.usage.add(lines * 40 + 6 * plane_bytes / 4)
+    stem = f"pairs16_{inside}_{channels}"
+    texts = {"pairs": block_function(ctx, pairs, stem, "dsp", lines + 1), "last": ""}
     for name, count in (("block", rows), ("last", 1 if rows == 2 and out_h % 2 else 0)):
+        calls = 1 if name == "last" else lines - (1 if rows == 2 and out_h % 2 else 0)
         if count:
-            block = depthwise_block(channels, columns, out_w, count, stride, stage, small=small)
-            texts[name] = block_function(ctx, block, f"depthwise16_3x3_{count}x{out_w}_{channels}", "dsp")
-    plane_bytes = 4 * channels * columns
+            block = depthwise_block(
+                channels, columns, out_w, count, stride, stage, small=small, waiting=WAITING[ctx.level]
+            )
+            texts[name] = block_function(ctx, block, f"depthwise16_3x3_{count}x{out_w}_{channels}", "dsp", calls)
     source = ctx.render(
         "depthwise16_block.c.j2",
         **geometry,
@@ -93,12 +99,13 @@ def _lower_any(
     if form == "mve":
         make, records = depthwise_wide_mve_block, depthwise_wide_mve_records
     inside = make(channels, (kernel_h, kernel_w), row_step, geometry["dilation_w"] * pixel_bytes, stage)
+    pixels = geometry["batch"] * geometry["out_h"] * geometry["out_w"]
     stem = f"taps16_{kernel_h}x{kernel_w}_{channels}"
-    texts, workspace = {"inside": block_function(ctx, inside, stem, form), "border": ""}, 0
+    texts, workspace = {"inside": block_function(ctx, inside, stem, form, pixels), "border": ""}, 0
     if geometry["padded"]:
         workspace = kernel_h * kernel_w * pixel_bytes
         border = make(channels, (kernel_h, kernel_w), kernel_w * pixel_bytes, pixel_bytes, stage)
-        texts["border"] = block_function(ctx, border, stem, form)
+        texts["border"] = block_function(ctx, border, stem, form, 0)
     source = ctx.render("depthwise16_any.c.j2", **geometry, **texts, at_once="eight" if form == "mve" else "four")
     kernel = ctx.kernel(
         f"depthwise16_{kernel_h}x{kernel_w}_{channels}",

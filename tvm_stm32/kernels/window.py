@@ -12,7 +12,7 @@ from ..graph.ssa import shape_of
 
 
 def geometry_of(call: relax.Call, weight: np.ndarray) -> dict[str, Any]:
-    """Extents, strides, dilation and padding of a ``q.conv2d`` as template values."""
+    """Extents, strides, dilation and padding of a ``q.conv2d`` or ``f.conv2d`` as template values."""
     attrs = dialect.attributes(call)
     batch, height, width, channels_in = shape_of(call.args[0])
     _, out_h, out_w, channels = shape_of(call)
@@ -34,7 +34,7 @@ def geometry_of(call: relax.Call, weight: np.ndarray) -> dict[str, Any]:
         "pad_top": top,
         "pad_left": left,
         "padded": any((top, left, bottom, right)),
-        "input_zero_point": attrs["input_zero_point"],
+        "input_zero_point": attrs.get("input_zero_point", 0),
     }
 
 

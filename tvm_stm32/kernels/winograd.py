@@ -55,11 +55,14 @@ def lower_winograd(
     block = winograd_block(
         channels_in, channels, out_w, channels, Requantizer.of(stage), UNROLLED[ctx.level], doubles=doubles(ctx)
     )
+    blocks = geometry["batch"] * -(-geometry["out_h"] // 2) * -(-out_w // 8)
+    # Patches are copied word by word.
+    ctx.usage.add(blocks * (PATCH_H * PATCH_W * channels_in / 4 * 4.2 + 90))
     source = ctx.render(
         "winograd.c.j2",
         **geometry,
-        transform=block_function(ctx, transform_block(channels_in), f"transform_{channels_in}", "dsp"),
-        block=block_function(ctx, block, f"tiles_{out_w}_{channels_in}_{channels}", "dsp"),
+        transform=block_function(ctx, transform_block(channels_in), f"transform_{channels_in}", "dsp", 4 * blocks),
+        block=block_function(ctx, block, f"tiles_{out_w}_{channels_in}_{channels}", "dsp", blocks),
         values_bytes=values_bytes(channels_in),
         sums_bytes=SUMS_BYTES,
         patch_h=PATCH_H,

@@ -68,11 +68,23 @@ class Argument:
     ctype: str
 
 
+@dataclass(frozen=True)
+class KernelCost:
+    """What one form of a kernel costs: executed instructions and modelled cycles of a call, bytes of flash and RAM."""
+
+    form: str
+    instructions: int
+    cycles: int
+    flash: int
+    ram: int
+
+
 @dataclass
 class Call:
     """One operator: ``inputs`` and ``outputs`` are tensor names (for liveness), ``arguments`` the C call's arguments.
 
-    ``in_place`` names an input whose memory the kernel may overwrite while it reads it (element by element).
+    ``in_place`` names an input whose memory the kernel may overwrite while it reads it (element by element). ``costs``
+    are those of the kernel's form and then of the others there were, ``reason`` says why it is this one.
     """
 
     operator: str
@@ -86,6 +98,8 @@ class Call:
     in_place: str = ""
     detail: str = ""
     workspace_offset: int = -1
+    costs: list[KernelCost] = field(default_factory=list)
+    reason: str = ""
 
 
 @dataclass(frozen=True)

@@ -69,8 +69,8 @@ def _statements(items: list[Item], lines: list[str], indent: str, kept: set[str]
             lines.append(f"{indent}}}")
         elif isinstance(item, Unpark):
             lines.append(f"{indent}{item.target.name} = kept_{item.variable.name};")
-        elif isinstance(item, Park) and item.variable.name in kept:
-            lines.append(f"{indent}kept_{item.variable.name} = {item.variable.name};")
+        elif isinstance(item, Park) and item.place.name in kept:
+            lines.append(f"{indent}kept_{item.place.name} = {item.variable.name};")
 
 
 def _signed(value: int) -> int:

@@ -22,8 +22,8 @@ from .requantize import Requantizer, Scaling
 from .requantize_mve import folded_biases
 from .requantize_wide import WideRequantizer
 
-# Sums of a segment wait on the stack for their requantization.
-_WAITING = 16
+# Most sums of a segment that wait on the stack for their requantization.
+MOST_WAITING = 16
 
 
 def pairs_block(channels: int, columns: int, count: int) -> Block:
@@ -73,13 +73,17 @@ def depthwise_block(
     stage: Requantizer | WideRequantizer,
     *,
     small: bool,
+    waiting: int,
 ) -> Block:
-    """``NAME(first, second, weights, output)``: ``rows`` (1 or 2) rows of ``out_w`` pixels from two planes."""
+    """``NAME(first, second, weights, output)``: ``rows`` (1 or 2) rows of ``out_w`` pixels from two planes.
+
+    Up to ``waiting`` sums are requantized together.
+    """
     first, second = Variable("first", POINTER_IN), Variable("second", POINTER_IN)
     weights, output = Variable("weights", POINTER_IN), Variable("output", POINTER_OUT)
     block = Block([first, second, weights, output])
     pixel_bytes = channels * stage.size
-    width = segment_width(pixel_bytes, out_w, rows)
+    width = segment_width(pixel_bytes, out_w, min(waiting, MOST_WAITING) // rows)
     segments, rest = divmod(out_w, width)
     maker = _Depthwise(block, pixel_bytes, out_w, rows, stride, stage, small)
     # Planes that several segments walk along have to come back to where a channel begins.
@@ -109,9 +113,9 @@ def depthwise_block(
     return block
 
 
-def segment_width(pixel_bytes: int, out_w: int, rows: int) -> int:
-    """Columns done between two requantizations: their sums fit the stack, their codes an instruction's offset."""
-    most = max(1, min(_WAITING // rows, 4095 // pixel_bytes))
+def segment_width(pixel_bytes: int, out_w: int, most: int) -> int:
+    """Columns, at most ``most``, done between two requantizations; their codes lie within an instruction's offset."""
+    most = max(1, min(most, 4095 // pixel_bytes))
     return -(-out_w // -(-out_w // most))
 
 
@@ -131,7 +135,8 @@ class _Depthwise:
         self.upper = [block.variable(f"taps{column}_01") for column in range(3)]
         self.lower = [block.variable(f"taps{column}_12") for column in range(3)]
         self.bias = block.variable("bias")
-        self.sums = [block.variable(f"sum{number}") for number in range(_WAITING)]
+        self.sums = [block.variable(f"sum{number}") for number in range(MOST_WAITING)]
+        self.accumulators = [block.variable(f"acc{number}") for number in range(4)]
         self.words = [block.variable("p0"), block.variable("p1")]
         self.scaling = Scaling(block)
         self.codes = [block.variable("code0"), block.variable("code1")]
@@ -181,7 +186,7 @@ class _Depthwise:
     def _sums(self, first: Variable, second: Variable, outputs: list[int], width: int) -> None:
         block = self.block
         places = [(row, column) for column in outputs for row in range(self.rows)]
-        sums = {place: self.sums[place[0] * width + place[1]] for place in places}
+        sums = dict(zip(places, self.accumulators, strict=False))
         begun: set[tuple[int, int]] = set()
         block.unpark(self.bias)
         for column in range(outputs[0] * self.stride, outputs[-1] * self.stride + 3):
@@ -201,7 +206,7 @@ class _Depthwise:
                     block.emit("smlatb", total, self.words[0], self.upper[tap], start)
                     block.emit("smlad", total, self.words[1], self.lower[tap], total)
         for place in places:
-            block.park(sums[place])
+            block.park(sums[place], self.sums[place[0] * width + place[1]])
 
     def _codes(self, weights: Variable, target: Variable, width: int, onwards: int) -> None:
         block, stage = self.block, self.stage

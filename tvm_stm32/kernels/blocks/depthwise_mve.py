@@ -30,22 +30,29 @@ def record_bytes(kernel_h: int, kernel_w: int) -> int:
 
 
 def depthwise_mve_block(
-    channels: int, kernel: tuple[int, int], columns: int, out_w: int, stride: int, stage: Requantizer, taps_at_once: int
+    channels: int,
+    kernel: tuple[int, int],
+    row_bytes: int,
+    pixel_bytes: int,
+    count: int,
+    step: int,
+    stage: Requantizer,
+    taps_at_once: int,
 ) -> Block:
-    """``NAME(ring, taps, tables, output)``: a row of ``out_w`` pixels; ``columns`` is the width of the ring's rows.
+    """``NAME(ring, taps, tables, output)``: ``count`` times ``channels`` codes of a row, inputs ``step`` bytes apart.
 
-    ``taps`` is where the first record's taps begin for this row, ``tables`` where its tables do. ``taps_at_once``
-    products may be summed in 16 bits.
+    Rows of the ring are ``row_bytes`` long, taps of a kernel row ``pixel_bytes`` apart. ``taps`` is where the first
+    record's taps begin for this row, ``tables`` where its tables do; ``taps_at_once`` products fit 16 bits.
+    Several pixels of few channels may pass for one of sixteen.
     """
     ring, taps = Variable("ring", POINTER_IN), Variable("taps", POINTER_IN)
     tables, output = Variable("tables", POINTER_IN), Variable("output", POINTER_OUT)
     block = Block([ring, taps, tables, output])
-    padded = -(-channels // LANES) * LANES
     for parameter in block.parameters:
         block.park(parameter)
-    maker = _Row(block, kernel, columns * padded, padded, stage, taps_at_once)
+    maker = _Row(block, kernel, row_bytes, pixel_bytes, stage, taps_at_once)
     record = record_bytes(*kernel)
-    with block.loop("pixels", out_w, parked=True):
+    with block.loop("pixels", count, parked=True):
         block.unpark(ring, maker.x)
         block.unpark(taps, maker.w)
         block.unpark(tables, maker.tables)
@@ -55,7 +62,7 @@ def depthwise_mve_block(
                 maker.sixteen(record, LANES)
         if channels % LANES:
             maker.sixteen(record, channels % LANES)
-        for pointer, distance in ((ring, stride * padded), (output, channels)):
+        for pointer, distance in ((ring, step), (output, channels)):
             block.unpark(pointer)
             block.move(pointer, distance, maker.step)
             block.park(pointer)

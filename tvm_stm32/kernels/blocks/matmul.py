@@ -79,14 +79,14 @@ def matmul_block(
         stage.keep_common(block, scaling, weights)
 
     def channel_pair(count: int, first: int, following: int) -> None:
-        sums = _Sums(block, pixels, packed, count, doubles, layout)
+        sums = Sums(block, pixels, packed, count, doubles, layout)
         if not stays:
             block.unpark(tile)
         sums.first_step(tile, weights)
         block.emit("advance", weights, constant=_HEAD)
         behind = sums.all_steps(tile, weights, unrolled)
         _finish(block, sums, weights, output, behind, stride, stage, scaling, first, following)
-        tail = _tail_bytes(stage)
+        tail = tail_bytes(stage)
         if behind + tail:
             block.emit("advance", weights, constant=behind + tail)
 
@@ -105,9 +105,22 @@ def matmul_block(
     return block
 
 
-def _tail_bytes(stage: Requantizer | None) -> int:
+def tail_bytes(stage: Requantizer | None) -> int:
     """Bytes of a record behind its weights."""
-    return 20 if stage is not None and not stage.common else 0
+    if stage is None or stage.common:
+        return 0
+    return 12 if stage.compact else 20
+
+
+def load_scaling(
+    block: Block, stage: Requantizer, scaling: Scaling, weights: Variable, behind: int, channel: int
+) -> None:
+    """Multiplier, shift and rounding constant of a channel of the pair whose weights end ``behind`` ``weights``."""
+    if stage.compact:
+        stage.begin(block, scaling, weights, behind + 4 * channel, behind + 8 + channel)
+    else:
+        at = behind + 8 * channel
+        stage.begin(block, scaling, weights, at, behind + 16 + channel, offset_at=at + 4)
 
 
 def spread_block(depth: int) -> Block:
@@ -179,7 +192,7 @@ def copy_block(count: int) -> Block:
     return block
 
 
-class _Sums:
+class Sums:
     """Accumulators of all pixels: ``even`` channel, and ``odd`` (with the even one in its low bits when packed)."""
 
     def __init__(self, block: Block, pixels: int, packed: bool, channels: int, doubles: bool, layout: Layout) -> None:
@@ -201,6 +214,25 @@ class _Sums:
             if self.packed:
                 block.emit("add_shifted_8", odd, even, odd)
         self._step(tile, weights, _HEAD, 0, even, odd)
+
+    def start(self, weights: Variable) -> None:
+        """All sums begin from the biases at ``weights``, which moves on to the first weight."""
+        block = self.block
+        block.emit("load", self.even[0], weights, constant=0)
+        block.emit("load", self.odd[0], weights, constant=4)
+        if self.packed:
+            block.emit("add_shifted_8", self.odd[0], self.even[0], self.odd[0])
+        for pixel in range(1, self.pixels):
+            block.emit("move", self.even[pixel], self.even[0])
+            block.emit("move", self.odd[pixel], self.odd[0])
+        block.emit("advance", weights, constant=_HEAD)
+
+    def chunk(self, tile: Variable, weights: Variable, count: int) -> None:
+        """``count`` pairs of depths, which both pointers pass."""
+        with self.block.repeat(count) as k:
+            self._step(tile, weights, k(0, 4), k(0, self.layout.step_bytes), None, None)
+        self.block.emit("advance", tile, constant=self.layout.step_bytes * count)
+        self.block.emit("advance", weights, constant=4 * count)
 
     def all_steps(self, tile: Variable, weights: Variable, unrolled: int) -> int:
         """The other pairs of depths; returns how many bytes behind ``weights`` the weights end."""
@@ -225,8 +257,10 @@ class _Sums:
         """Pairs from ``first`` on; returns how many of them both pointers have passed."""
         length, chunks, rest = chunked(self.layout.steps - first, unrolled)
         self._steps(tile, weights, first, length, chunks)
-        self._steps(tile, weights, first, rest, 1)
-        return length * chunks if chunks > 1 else 0
+        # A loop leaves both pointers behind its chunks, a single chunk where they were.
+        passed = length * chunks if chunks > 1 else 0
+        self._steps(tile, weights, first if passed else first + length, rest, 1)
+        return passed
 
     def _next_row(self, tile: Variable, weights: Variable, passed: int) -> None:
         """Both pointers, which have passed some pairs of a row, go to the start of the next."""
@@ -281,7 +315,7 @@ def _plus(offset: int | Index, more: int) -> int | Index:
 
 def _finish(
     block: Block,
-    sums: _Sums,
+    sums: Sums,
     weights: Variable,
     output: Variable,
     behind: int,
@@ -301,8 +335,7 @@ def _finish(
         if stage is not None and stage.common:
             stage.recall_common(block, scaling)
         elif stage is not None:
-            at = behind + 8 * channel
-            stage.begin(block, scaling, weights, at, behind + 16 + channel, offset_at=at + 4)
+            load_scaling(block, stage, scaling, weights, behind, channel)
         for pixel, total in enumerate(totals):
             if channel == 1 and sums.packed:
                 block.emit("subtract", total, total, sums.even[pixel])
@@ -336,8 +369,8 @@ def matmul_records(
     columns = [biases.reshape(-1, 2), weight_words(np.pad(rows, ((0, odd), (0, 0))), packed)]
     if requantizer and not requantizer.common:
         shifts = np.pad(stage.shifts.astype(np.int64) - 1, (0, odd))
-        pair = np.stack([stage.params[:, 1], requantizer.offsets(stage)], axis=1)
-        columns.append(np.pad(pair, ((0, odd), (0, 0))).reshape(-1, 4))
+        parts = [stage.params[:, 1]] if requantizer.compact else [stage.params[:, 1], requantizer.offsets(stage)]
+        columns.append(np.pad(np.stack(parts, axis=1), ((0, odd), (0, 0))).reshape(-1, 2 * len(parts)))
         columns.append((shifts[0::2] + (shifts[1::2] << 8)).astype(np.int32).reshape(-1, 1))
     records = np.concatenate(columns, axis=1).astype(np.int32).reshape(-1)
     return np.concatenate([requantizer.common_head(stage), records]) if requantizer else records

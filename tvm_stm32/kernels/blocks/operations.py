@@ -53,6 +53,7 @@ OPERATIONS = {
     "store_16": Operation("strh {b}, [{a}, #{i}]", "ai_store_half({a} + {i}, {b});"),
     "advance": Operation("add {d}, {d}, #{i}", "{d} += {i};", in_place=True),
     "retreat": Operation("sub {d}, {d}, #{i}", "{d} -= {i};", in_place=True),
+    "after_words": Operation("add {d}, {a}, {b}, lsl #2", "{d} = {a} + 4 * {b};"),
     "advance_by": Operation("add {d}, {d}, {a}", "{d} += {a};", in_place=True),
     # Integers.
     "move": Operation("mov {d}, {a}", "{d} = {a};"),

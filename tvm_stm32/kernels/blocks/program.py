@@ -52,9 +52,10 @@ class Constant:
 
 @dataclass(frozen=True)
 class Park:
-    """The variable moves to the stack: its register is free until it comes back. Nothing in C."""
+    """The variable moves to the stack, where ``place`` is kept: its register is free until it comes back."""
 
     variable: Variable
+    place: Variable
 
 
 @dataclass(frozen=True)
@@ -74,11 +75,15 @@ class Comment:
 
 @dataclass(frozen=True)
 class Loop:
-    """``do { body } while (--counter != 0)``; a ``parked`` counter lives on the stack."""
+    """``do { body } while (--counter != 0)``; a ``parked`` counter lives on the stack.
+
+    ``count`` is how often, or 0 when only the data say.
+    """
 
     counter: Variable
     parked: bool
     body: list[Item]
+    count: int = 0
 
 
 @dataclass(frozen=True)
@@ -148,9 +153,9 @@ class Block:
         """A line of explanation before the next operation."""
         self._open[-1].append(Comment(text))
 
-    def park(self, variable: Variable) -> None:
+    def park(self, variable: Variable, place: Variable | None = None) -> None:
         """See :class:`Park`."""
-        self._open[-1].append(Park(variable))
+        self._open[-1].append(Park(variable, place or variable))
 
     def unpark(self, variable: Variable, target: Variable | None = None) -> Variable:
         """See :class:`Unpark`; returns the variable it is in now."""
@@ -167,6 +172,15 @@ class Block:
         counter = self.set(self.variable(name), count)
         if parked:
             self.park(counter)
+        body: list[Item] = []
+        self._open[-1].append(Loop(counter, parked, body, count))
+        self._open.append(body)
+        yield
+        self._open.pop()
+
+    @contextmanager
+    def counted(self, counter: Variable, *, parked: bool = True) -> Iterator[None]:
+        """Do what follows as often as ``counter`` says (at least once); a ``parked`` one has been parked before."""
         body: list[Item] = []
         self._open[-1].append(Loop(counter, parked, body))
         self._open.append(body)

@@ -66,7 +66,7 @@ def parked(block: Block) -> list[Variable]:
     found: dict[Variable, None] = {}
     for item in _walk(block.body):
         if isinstance(item, Park) or (isinstance(item, Loop) and item.parked):
-            found[item.variable if isinstance(item, Park) else item.counter] = None
+            found[item.place if isinstance(item, Park) else item.counter] = None
     return list(found)
 
 

@@ -21,7 +21,8 @@ class Requantizer:
     """How sums become codes: constants of the operator. ``sign`` is whether the rounding looks at a sum's sign.
 
     ``common`` is whether all channels have the same multiplier and shift. Blocks of matrix products have these once, at
-    the head of their records: multiplier, rounding constant, right shift less one.
+    the head of their records: multiplier, rounding constant, right shift less one. ``compact`` records lack rounding
+    constants of channels, which then are made from the shifts.
     """
 
     zero_point: int
@@ -30,19 +31,22 @@ class Requantizer:
     rounded: bool
     sign: bool
     common: bool = False
+    compact: bool = False
     # Bytes of a code, the operation that stores one, and whether sums are to come doubled.
     size: ClassVar[int] = 1
     store: ClassVar[str] = "store_8"
     doubled: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, stage: OutputStage) -> Requantizer:
+    def of(cls, stage: OutputStage, *, compact: bool = False) -> Requantizer:
         """From an output stage whose ``fast`` holds."""
         rounded = stage.rounding == "tflm"
         # Ties below zero end at the zero point either way when that is where int8 begins and codes are clamped.
         relu = stage.zero_point == -128 and stage.clamp_min == -128
         same = (stage.params[:, 1] == stage.params[0, 1]).all() and (stage.shifts == stage.shifts[0]).all()
-        return cls(stage.zero_point, stage.clamp_min, stage.clamp_max, rounded, rounded and not relu, bool(same))
+        return cls(
+            stage.zero_point, stage.clamp_min, stage.clamp_max, rounded, rounded and not relu, bool(same), compact
+        )
 
     def keep_common(self, block: Block, registers: Scaling, weights: Variable) -> None:
         """Before the loops: what all channels share goes from the head of the records onto the stack."""
@@ -76,7 +80,7 @@ class Requantizer:
         *,
         offset_at: int | None = None,
     ) -> None:
-        """A channel's multiplier, shift and rounding constant from its record, which may lack the last."""
+        """A channel's multiplier, shift and (unless it is not there) rounding constant from its record."""
         block.emit("load", registers.multiplier, weights, constant=multiplier_at)
         if offset_at is not None:
             block.emit("load", registers.offset, weights, constant=offset_at)

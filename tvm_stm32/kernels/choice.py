@@ -1,0 +1,87 @@
+"""Which form of a kernel an operator gets: every form that fits is made, what it costs is counted, the best stays.
+
+Costs are those of the blocks, counted from their description, and of the C around them, estimated from measured counts
+(``benchmarks/kernels.py`` compares both with what the emulator executes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ..errors import Error, quoted
+from ..library import KernelCost
+from .context import KernelContext
+
+Lower = Callable[[KernelContext], None]
+
+# How a share of the network's flash weighs against the same share of its cycles.
+_FLASH_WEIGHT = 3.0
+_CYCLES_PER_MAC = 1.3
+_CODE_BYTES = 16384
+# A form that saves RAM may take this much longer than the balanced one.
+_RAM_PATIENCE = 1.1
+
+_REASONS = {
+    "time": "fewest cycles",
+    "balanced": "least cycles and flash together",
+    "ram": "least RAM",
+    "size": "least flash",
+}
+
+
+def lower_best(ctx: KernelContext, node: str, candidates: Mapping[str, Lower]) -> None:
+    """Lower an operator in the form that suits ``ctx.level``, or the one set for ``node``.
+
+    Raises :class:`Error` when the form set for it is none of ``candidates``.
+    """
+    wanted = ctx.wanted_form(node)
+    if wanted and wanted not in candidates:
+        raise Error(
+            f"--set {node}={wanted}: this operator has no kernel of the form {quoted(wanted)} here",
+            hint="its forms: " + ", ".join(candidates),
+        )
+    trials: dict[str, tuple[KernelContext, KernelCost]] = {}
+    for name, lower in candidates.items():
+        trial = ctx.fork()
+        lower(trial)
+        trials[name] = trial, _cost(ctx, trial, name)
+    costs = {name: cost for name, (_, cost) in trials.items()}
+    name = wanted or _pick(ctx, costs)
+    ctx.adopt(trials[name][0])
+    call = ctx.library.calls[-1]
+    others = sorted((cost for other, cost in costs.items() if other != name), key=lambda cost: cost.cycles)
+    call.costs = [costs[name], *others]
+    if wanted:
+        call.reason = "set"
+    else:
+        call.reason = _REASONS[ctx.level] if others else "the only form that fits"
+
+
+def _cost(before: KernelContext, trial: KernelContext, name: str) -> KernelCost:
+    old, new = before.library, trial.library
+    call = new.calls[-1]
+    # Constants may be shared with others, but what an operator reads is what it costs.
+    weights = sum(new.constants[a.name].data.nbytes for a in call.arguments if a.kind == "constant")
+    assert len(new.calls) == len(old.calls) + 1
+    usage = trial.usage
+    return KernelCost(
+        name,
+        round(usage.instructions),
+        round(usage.cycles),
+        # Operators of one shape share their code.
+        weights + round(usage.code / before.repeats),
+        call.workspace,
+    )
+
+
+def _pick(ctx: KernelContext, costs: Mapping[str, KernelCost]) -> str:
+    if ctx.level == "size":
+        return min(costs, key=lambda name: (costs[name].flash, costs[name].cycles))
+    if ctx.level == "time":
+        return min(costs, key=lambda name: (costs[name].cycles, costs[name].flash))
+    cycles, flash = max(1.0, ctx.macs * _CYCLES_PER_MAC), ctx.weight_bytes + _CODE_BYTES
+    balanced = min(costs, key=lambda name: costs[name].cycles / cycles + _FLASH_WEIGHT * costs[name].flash / flash)
+    if ctx.level == "balanced":
+        return balanced
+    patient = [name for name in costs if costs[name].cycles <= costs[balanced].cycles * _RAM_PATIENCE]
+    return min(patient, key=lambda name: (costs[name].ram, costs[name].cycles))
