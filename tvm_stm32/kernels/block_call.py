@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..library import Call, Kernel
+from ..library import Kernel
 from .blocks.assembly import assembly_text
 from .blocks.cost import block_cost
 from .blocks.ctext import c_text
 from .blocks.program import Block
 from .blocks.requantize import Requantizer
-from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
+from .context import KernelContext, constant_argument, tensor_argument
 from .stage import OutputStage, accumulator_bound
 
 # Instructions of C to call a block.
@@ -122,19 +122,15 @@ def add_block_call(
         arguments.append(constant_argument(ctx.constant(f"{stem}_params", finish.params), "int32"))
         arguments.append(constant_argument(ctx.constant(f"{stem}_shifts", finish.shifts), "int8"))
     arguments.append(tensor_argument(output, "int8"))
-    if kernel.workspace:
-        arguments.append(workspace_argument("int8_t"))
-    ctx.add_call(
-        Call(
-            operator,
-            node,
-            kernel.name,
-            tuple(arguments),
-            (data,),
-            (output,),
-            macs=macs,
-            workspace=kernel.workspace,
-            in_place=data if in_place else "",
-            detail=detail,
-        )
+    ctx.add_kernel_call(
+        operator,
+        node,
+        kernel,
+        arguments,
+        data,
+        output,
+        macs=macs,
+        detail=detail,
+        workspace=kernel.workspace,
+        in_place=in_place,
     )

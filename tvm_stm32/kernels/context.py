@@ -122,6 +122,39 @@ class KernelContext:
         self.library.tensors[name] = Tensor(name, shape, str(expr.ty.dtype))
         return name
 
+    def add_kernel_call(
+        self,
+        operator: str,
+        node: str,
+        kernel: Kernel,
+        arguments: list[Argument],
+        data: str,
+        output: str,
+        *,
+        macs: int,
+        detail: str,
+        workspace: int = 0,
+        workspace_ctype: str = "int8_t",
+        in_place: bool = False,
+    ) -> None:
+        """Append a call of an operator with one input: ``arguments`` and, if it needs any, ``workspace`` bytes."""
+        if workspace:
+            arguments = [*arguments, workspace_argument(workspace_ctype)]
+        self.add_call(
+            Call(
+                operator,
+                node,
+                kernel.name,
+                tuple(arguments),
+                (data,),
+                (output,),
+                macs=macs,
+                workspace=workspace,
+                in_place=data if in_place else "",
+                detail=detail,
+            )
+        )
+
     def add_call(self, call: Call) -> None:
         """Append a call to the network."""
         self.library.calls.append(call)

@@ -138,6 +138,8 @@ class _Convolution:
             ctx.usage.add(codes * (0.25 if form == "mve" else 2.3) + rows * 14 + total * 20)
         if requantizer is None:
             ctx.usage.add(total * weight.shape[0] * 30)
+        workspace = product.tile_bytes + (0 if requantizer else 4 * product.pixels * group_out)
+        patched = form == "dsp" and bool(geometry["padded"]) and contiguous and group_in % 4 > 0
         source = ctx.render(
             "conv2d_block.c.j2",
             **geometry,
@@ -156,16 +158,16 @@ class _Convolution:
             fill=product.row_length - matrix.shape[1] if form == "mve" else 0,
             contiguous=contiguous,
             direct=direct,
+            # Where codes do not come in fours, a run at the border is put together before it is widened.
+            patch=workspace if patched else 0,
             spread_block=spread,
             spread_words=group_in // 4 if shared else 0,
             again=shared and total % 4 > 0,
             total=total,
         )
         shape = f"{weight.shape[1]}x{weight.shape[2]}_{group_in}_{weight.shape[0]}"
-        workspace = product.tile_bytes + (0 if requantizer else 4 * product.pixels * group_out)
-        kernel = ctx.kernel(
-            f"conv2d_{shape}", source, workspace=0 if direct else workspace, headers=block_headers(ctx, form)
-        )
+        scratch = 0 if direct else workspace + (run if patched else 0)
+        kernel = ctx.kernel(f"conv2d_{shape}", source, workspace=scratch, headers=block_headers(ctx, form))
         add_block_call(
             ctx,
             kernel,

@@ -15,8 +15,7 @@ from tvm import relax
 
 from ..graph import dialect
 from ..graph.ssa import constant, shape_of
-from ..library import Call
-from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
+from .context import KernelContext, constant_argument, tensor_argument
 from .tir.literals import float_literal
 from .window import detail_text, geometry_of
 
@@ -208,19 +207,16 @@ def _add_call(
         constant_argument(ctx.constant(f"{stem}_bias", chosen.bias), "float32"),
         tensor_argument(output, "float32"),
     ]
-    if chosen.workspace:
-        arguments.append(workspace_argument("float"))
-    ctx.add_call(
-        Call(
-            operator,
-            node,
-            kernel.name,
-            tuple(arguments),
-            (data,),
-            (output,),
-            macs=macs,
-            workspace=4 * chosen.workspace,
-            detail=detail,
-        )
+    ctx.add_kernel_call(
+        operator,
+        node,
+        kernel,
+        arguments,
+        data,
+        output,
+        macs=macs,
+        detail=detail,
+        workspace=4 * chosen.workspace,
+        workspace_ctype="float",
     )
     ctx.library.float_operators.append(f"{operator} at '{node}'")

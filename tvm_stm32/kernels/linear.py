@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..library import Call
-from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
+from .context import KernelContext, constant_argument, tensor_argument
 from .stage import OutputStage
 
 HEADERS = ("ai_kernels.h",)
@@ -48,18 +47,15 @@ def add_linear_call(
         constant_argument(ctx.constant(f"{stem}_shifts", chosen.stage.shifts), "int8"),
         tensor_argument(output, "int8"),
     ]
-    if chosen.workspace:
-        arguments.append(workspace_argument("int16_t"))
-    ctx.add_call(
-        Call(
-            operator,
-            node,
-            kernel.name,
-            tuple(arguments),
-            (data,),
-            (output,),
-            macs=macs,
-            workspace=chosen.workspace,
-            detail=detail,
-        )
+    ctx.add_kernel_call(
+        operator,
+        node,
+        kernel,
+        arguments,
+        data,
+        output,
+        macs=macs,
+        detail=detail,
+        workspace=chosen.workspace,
+        workspace_ctype="int16_t",
     )

@@ -33,13 +33,13 @@ def lower_wide_depthwise(
     strides = (geometry["stride_h"], geometry["stride_w"])
     names = ("depthwise_conv2d", node, data, output)
     if form == "mve" and channels % LANES == 0:
-        lower_best(ctx, node, {"taps": lambda trial: _lower_any(trial, operator, scales, names, "mve")})
+        lower_best(ctx, node, {"pixel": lambda trial: _lower_any(trial, operator, scales, names, "mve")})
         return True
     pairs = window == (3, 3, 1, 1) and strides in ((1, 1), (2, 2)) and columns_of(geometry) <= MAX_COLUMNS
     if pairs:
         lower_best(ctx, node, {"pairs": lambda trial: _lower_pairs(trial, operator, scales, names)})
     else:
-        lower_best(ctx, node, {"taps": lambda trial: _lower_any(trial, operator, scales, names, "dsp")})
+        lower_best(ctx, node, {"pixel": lambda trial: _lower_any(trial, operator, scales, names, "dsp")})
     return True
 
 
