@@ -46,13 +46,14 @@ CORES = ("cortex-m0plus", *BOARDS)
 
 @dataclass(frozen=True)
 class Case:
-    """An operator: ``work`` of the unit the figures are for, and the kind of floor that applies."""
+    """An operator: ``work`` of the unit the figures are for, the kind of floor that applies, the optimisation level."""
 
     name: str
     build: Callable[[Battery], None]
     work: int
     unit: str = "MAC"
     floor: str = "int8"
+    level: str = "time"
 
 
 # Least instructions and cycles for a unit of work: multiplies alone (SMLAD does two, VMLADAV sixteen 8-bit or eight
@@ -92,19 +93,21 @@ FLOORS["max pool"] = _memory(5 / 4)
 FLOORS["average pool"] = _memory(1 / 4)
 
 
-def _codes(b: Battery, shape: tuple[int, ...]) -> np.ndarray:
+def _codes(b: Battery, shape: tuple[int, ...], largest: int = 127) -> np.ndarray:
     """Weights as training leaves them: bell-shaped, the largest near the end of the range."""
-    return np.clip(np.rint(b.random.normal(0, 35, shape)), -127, 127).astype(np.int8)
+    return np.clip(np.rint(b.random.normal(0, 35 * largest / 127, shape)), -largest, largest).astype(np.int8)
 
 
 def _input(b: Battery, shape: tuple[int, ...], dtype: str) -> int:
     if dtype == "float32":
         return b.input(shape, dtype, feed=lambda: b.random.normal(0, 1, shape).astype(np.float32))
+    dtype = "int8" if dtype == "int4" else dtype
     # What a ReLU leaves: the zero point is the lowest code.
     return b.input(shape, dtype, scale=0.02, zero_point=-128 if dtype == "int8" else 0)
 
 
 def _output(b: Battery, shape: tuple[int, ...], dtype: str, depth: int) -> int:
+    dtype = "int8" if dtype == "int4" else dtype
     # Outputs of random codes spread over most of their range.
     scale = {"int8": 0.01, "int16": 0.0001}.get(dtype, 1.0) * depth**0.5
     return b.output(shape, dtype, scale=scale, zero_point=-128 if dtype == "int8" else 0)
@@ -115,9 +118,12 @@ def _weights(b: Battery, shape: tuple[int, ...], axis: int, dtype: str, x: int) 
         values = b.random.normal(0, 0.05, shape).astype(np.float32)
         return [b.fixed(values, "float32"), b.fixed(b.random.normal(0, 1, shape[axis]), "float32")]
     channels = shape[axis]
-    scales = [b.scale(0.002, 0.006) for _ in range(channels)]
-    weight = b.constant(f"w{len(b.tensors)}", _codes(b, shape), scale=scales, axis=axis)
-    bias = b.random.integers(-2000, 2000, channels).astype("int32" if dtype == "int8" else "int64")
+    # Weights of 4 bits come with int8 activations.
+    narrow = dtype == "int4"
+    scales = [b.scale(0.002, 0.006) * (127 / 7 if narrow else 1) for _ in range(channels)]
+    add = b.nibbles if narrow else b.constant
+    weight = add(f"w{len(b.tensors)}", _codes(b, shape, 7 if narrow else 127), scale=scales, axis=axis)
+    bias = b.random.integers(-2000, 2000, channels).astype("int64" if dtype == "int16" else "int32")
     given = [b.tensors[x].scale[0] * scale for scale in scales]
     return [weight, b.constant(f"b{len(b.tensors)}", bias, scale=given)]
 
@@ -179,10 +185,12 @@ def dense(name: str, depth: int, units: int, dtype: str = "int8") -> Case:
         if dtype == "float32":
             weights = _weights(b, (units, depth), 0, dtype, x)
         else:
-            bias = b.random.integers(-2000, 2000, units).astype("int32")
+            bias = b.random.integers(-2000, 2000, units).astype("int64" if dtype == "int16" else "int32")
+            narrow = dtype == "int4"
+            codes, scale = _codes(b, (units, depth), 7 if narrow else 127), 0.004 * (127 / 7 if narrow else 1)
             weights = [
-                b.constant("w", _codes(b, (units, depth)), scale=[0.004]),
-                b.constant("b", bias, scale=[0.02 * 0.004]),
+                b.nibbles("w", codes, scale=[scale]) if narrow else b.constant("w", codes, scale=[scale]),
+                b.constant("b", bias, scale=[0.02 * scale]),
             ]
         y = _output(b, (1, units), dtype, depth)
         b.operator(
@@ -267,7 +275,13 @@ CASES = [
     softmax("softmax_12", 12),
     conv("int16_conv3x3_16_16_16x16", (16, 16, 16), 16, (3, 3), dtype="int16"),
     conv("int16_pointwise_64_64_25x5", (25, 5, 64), 64, (1, 1), dtype="int16"),
+    conv("int16_conv3x3_64_64_8x8", (8, 8, 64), 64, (3, 3), dtype="int16"),
+    dense("int16_dense_640_128", 640, 128, dtype="int16"),
     depthwise("int16_depthwise3x3_64_25x5", (25, 5, 64), dtype="int16"),
+    depthwise("int16_depthwise3x3_16_48x48_s2", (48, 48, 16), 2, dtype="int16"),
+    replace(conv("int4_pointwise_64_64_25x5", (25, 5, 64), 64, (1, 1), dtype="int4"), level="balanced"),
+    replace(conv("int4_conv3x3_32_32_16x16", (16, 16, 32), 32, (3, 3), dtype="int4"), level="balanced"),
+    replace(dense("int4_dense_640_128", 640, 128, dtype="int4"), level="balanced"),
     conv("float_pointwise_64_64_25x5", (25, 5, 64), 64, (1, 1), dtype="float32"),
     conv("float_conv3x3_16_16_16x16", (16, 16, 16), 16, (3, 3), dtype="float32"),
     dense("float_dense_640_128", 640, 128, dtype="float32"),
@@ -289,7 +303,7 @@ def measure(case: Case, cpu: str, folder: Path, wait_states: int) -> dict[str, A
     path = folder / f"{case.name}.tflite"
     path.write_bytes(battery.finish(battery.inputs, battery.outputs))
     arrays = [feed() for feed in battery.feeds]
-    library = compile_model(path, CompileOptions(board.target))
+    library = compile_model(path, CompileOptions(board.target, case.level))
     emit(library, folder)
     sources = [folder / f"{library.name}.c", folder / f"{library.name}_data.c"]
     image = build_image(sources, [folder], board, folder, "kernel", network=library.name, defines=["AI_USE_SECTIONS"])

@@ -49,13 +49,15 @@ def parts(library: Library, result: bytes) -> list[bytes]:
     return found
 
 
-def check(names: list[tuple[str, str]], repeats: int, seed: int, cpu: str, board: str, folder: Path) -> None:
+def check(
+    names: list[tuple[str, str]], repeats: int, seed: int, cpu: str, board: str, folder: Path, level: str = "time"
+) -> None:
     made = battery(names, repeats, seed)
     path = folder / "model.tflite"
     path.write_bytes(made.finish(made.inputs, made.outputs))
     samples = [[feed() for feed in made.feeds] for _ in range(SAMPLES)]
     expected = references(path, made, samples)
-    library = compile_model(path, CompileOptions(Target.for_cpu(cpu)))
+    library = compile_model(path, CompileOptions(Target.for_cpu(cpu), level))
     packed = [b"".join(data.tobytes() for data in sample) for sample in samples]
     results, _ = build_and_run(library, board, packed, folder / "build")
     wrong = set()
@@ -84,3 +86,16 @@ def test_operators_equal_tflite_micro(group, tmp_path):
 def test_all_operators_equal_tflite_micro_on_a_cortex_m4(tmp_path):
     names = [(group, name) for group, cases in GROUPS.items() for name in cases]
     check(names, 1, 7, "cortex-m4", "mps2-an386", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("group", "cpu", "board", "level"),
+    [
+        ("int4", "cortex-m4", "mps2-an386", "size"),
+        ("int16", "cortex-m33", "mps2-an505", "balanced"),
+        ("int16", "cortex-m55", "mps3-an547", "time"),
+    ],
+)
+def test_linear_operators_of_other_widths_equal_tflite_micro(group, cpu, board, level, tmp_path):
+    linear = ("conv", "depthwise", "transpose_conv", "dense")
+    check([(group, name) for name in GROUPS[group] if name.startswith(linear)], 2, 5, cpu, board, tmp_path, level)

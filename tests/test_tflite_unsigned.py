@@ -31,7 +31,7 @@ CASES: dict[str, Callable[[Battery], None]] = {
         name: case
         for group, cases in GROUPS.items()
         for name, case in cases.items()
-        if group not in ("int16", "recurrent") and "16" not in name and name not in _NOT_IN_LITERT
+        if group not in ("int16", "int4", "recurrent") and "16" not in name and name not in _NOT_IN_LITERT
     },
     **LITERT_ONLY,
     "add": binary(Op.ADD, "Add"),

@@ -222,6 +222,14 @@ class ModelBuilder:
         self.tensors.append(Tensor(name, data.shape, kind, data, scale=scale, zero_point=zeros, axis=axis))
         return len(self.tensors) - 1
 
+    def nibbles(self, name: str, data: np.ndarray, scale: Sequence[float] = (), axis: int = 0) -> int:
+        """Add a constant of 4-bit codes: two in a byte, the first in its low bits."""
+        index = self.constant(name, data, scale, axis=axis)
+        codes = np.pad(data.reshape(-1), (0, data.size % 2)).view(np.uint8) & 15
+        self.tensors[index].type = tflite.TensorType.INT4
+        self.tensors[index].data = codes[0::2] | codes[1::2] << 4
+        return index
+
     def operator(self, code: int, inputs: Sequence[int], outputs: Sequence[int], options: Any = (0, {})) -> None:
         """Add an operator."""
         self.operators.append(Operator(code, inputs, outputs, options=options))

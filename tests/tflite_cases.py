@@ -388,11 +388,18 @@ def add_n(b: Battery) -> None:
 # Linear operators
 
 
-def _weights(b: Battery, shape: Sequence[int], axis: int, channels: int, x: int, bias: Any = "int32") -> list[int]:
-    per_channel = bool(b.pick(0, 1))
+def _weights(
+    b: Battery, shape: Sequence[int], axis: int, channels: int, x: int, bias: Any = "int32", nibbles: str = ""
+) -> list[int]:
+    """Weights and bias; ``nibbles``: of 4 bits, with a scale a "channel" or a "tensor"."""
+    per_channel = bool(b.pick(0, 1)) if not nibbles else nibbles == "channel"
     scales = [b.scale(0.001, 0.02) for _ in range(channels if per_channel else 1)]
-    data = np.maximum(b.codes(shape), -127)
-    indices = [b.constant(f"w{len(b.tensors)}", data, scale=scales, axis=axis)]
+    if nibbles:
+        data = b.random.integers(-8, 8, tuple(shape)).astype(np.int8)
+        indices = [b.nibbles(f"w{len(b.tensors)}", data, scale=scales, axis=axis)]
+    else:
+        data = np.maximum(b.codes(shape), -127)
+        indices = [b.constant(f"w{len(b.tensors)}", data, scale=scales, axis=axis)]
     if bias:
         values = b.random.integers(-3000, 3000, channels).astype(bias)
         own = [float(np.float32(b.tensors[x].scale[0]) * np.float32(s)) for s in scales]
@@ -405,13 +412,15 @@ def _extent(size: int, kernel: int, stride: int, dilation: int, padding: int) ->
     return -(-size // stride) if padding == Padding.SAME else (size - effective) // stride + 1
 
 
-def convolution(dtype: str = "int8", bias: Any = "int32", groups: int = 1) -> Callable[[Battery], None]:
+def convolution(
+    dtype: str = "int8", bias: Any = "int32", groups: int = 1, nibbles: str = ""
+) -> Callable[[Battery], None]:
     def case(b: Battery) -> None:
         stride, padding = int(b.pick(1, 2)), int(b.pick(Padding.SAME, Padding.VALID))
         dilation = int(b.pick(1, 2)) if stride == 1 else 1
         kernel, channels = (int(b.pick(1, 2, 3)), int(b.pick(1, 2, 3))), 3 * groups
         x = b.input((2, 9, 8, 4 * groups), dtype)
-        w = _weights(b, (channels, *kernel, 4), 0, channels, x, bias)
+        w = _weights(b, (channels, *kernel, 4), 0, channels, x, bias, nibbles)
         size = [_extent(e, k, stride, dilation, padding) for e, k in zip((9, 8), kernel, strict=True)]
         opts = options(
             "Conv2D",
@@ -427,11 +436,11 @@ def convolution(dtype: str = "int8", bias: Any = "int32", groups: int = 1) -> Ca
     return case
 
 
-def depthwise(dtype: str = "int8", bias: Any = "int32") -> Callable[[Battery], None]:
+def depthwise(dtype: str = "int8", bias: Any = "int32", nibbles: str = "") -> Callable[[Battery], None]:
     def case(b: Battery) -> None:
         multiplier, dilation, padding = int(b.pick(1, 3)), int(b.pick(1, 2)), int(b.pick(Padding.SAME, Padding.VALID))
         x = b.input((1, 7, 9, 3), dtype)
-        w = _weights(b, (1, 3, 2, 3 * multiplier), 3, 3 * multiplier, x, bias)
+        w = _weights(b, (1, 3, 2, 3 * multiplier), 3, 3 * multiplier, x, bias, nibbles)
         size = [_extent(e, k, 1, dilation, padding) for e, k in ((7, 3), (9, 2))]
         opts = options(
             "DepthwiseConv2D",
@@ -464,10 +473,10 @@ def transpose_conv(dtype: str = "int8", bias: Any = "int32") -> Callable[[Batter
     return case
 
 
-def dense(dtype: str = "int8", bias: Any = "int32") -> Callable[[Battery], None]:
+def dense(dtype: str = "int8", bias: Any = "int32", nibbles: str = "") -> Callable[[Battery], None]:
     def case(b: Battery) -> None:
         x = b.input((3, 19), dtype)
-        w = _weights(b, (7, 19), 0, 7, x, bias)
+        w = _weights(b, (7, 19), 0, 7, x, bias, nibbles)
         fused = options("FullyConnected", FusedActivationFunction=int(b.pick(*ACTIVATIONS)))
         b.operator(Op.FULLY_CONNECTED, [x, *w, *([] if bias else [-1])], [b.output((3, 7), dtype)], fused)
 
@@ -771,6 +780,12 @@ GROUPS: dict[str, dict[str, Callable[[Battery], None]]] = {
         "batch_matmul": batch_matmul(),
         "max_pool": pool(Op.MAX_POOL_2D),
         "chain": chain,
+    },
+    "int4": {
+        "conv2d": convolution(nibbles="channel"),
+        "conv2d_tensor": convolution(nibbles="tensor"),
+        "depthwise": depthwise(nibbles="channel"),
+        "dense": dense(nibbles="tensor"),
     },
     "int16": {
         "conv2d": convolution("int16", "int64"),

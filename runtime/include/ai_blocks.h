@@ -304,6 +304,78 @@ AI_INLINE int8_t *ai_spread_code(int8_t *tile, int32_t row, int32_t code, int32_
     return tile;
 }
 
+/* The same of int16 codes, as they are: `count` of them, an odd last one beside a zero; `count` words of zeros. */
+AI_INLINE int8_t *ai_spread16(int8_t *tile, int32_t row, const int8_t *input, int32_t count)
+{
+    const int8_t *const end = input + (ptrdiff_t)8 * (count / 4);
+
+    while (input != end) {
+        const int32_t first = ai_load(input);
+        const int32_t second = ai_load(input + 4);
+        ai_store(tile, first);
+        ai_store(tile + row, second);
+        input += 8;
+        tile += (ptrdiff_t)2 * row;
+    }
+    if (count % 4 > 1) {
+        ai_store(tile, ai_load(input));
+        input += 4;
+        tile += row;
+    }
+    if (count % 2 != 0) {
+        uint16_t half;
+        memcpy(&half, input, sizeof(half));
+        ai_store(tile, (int32_t)half);
+        tile += row;
+    }
+    return tile;
+}
+
+AI_INLINE int8_t *ai_blank16(int8_t *tile, int32_t row, int32_t count)
+{
+    int32_t k;
+
+    for (k = 0; k < count; k++) {
+        ai_store(tile, 0);
+        tile += row;
+    }
+    return tile;
+}
+
+/* `count` int16 codes as numbers `first` and further of a pixel's column. */
+AI_INLINE void ai_put16(int8_t *tile, int32_t row, int32_t first, const int16_t *input, int32_t count)
+{
+    int32_t k;
+
+    for (k = 0; k < count; k++) {
+        const int32_t place = first + k;
+        ai_store_half(tile + (ptrdiff_t)(place / 2) * row + (ptrdiff_t)2 * (place % 2), input[k]);
+    }
+}
+
+/* Codes of int16 from sums in `parts` parts, `stride` bytes apart; an int64 accumulator if `wide`, else an int32. */
+AI_INLINE void ai_finish_wide(const int8_t *sums, int32_t parts, int32_t stride, int32_t channels, const int64_t *bias,
+                              const int32_t *scales, int32_t wide, int32_t low, int32_t high, int16_t *output)
+{
+    int32_t c;
+    int32_t part;
+
+    for (c = 0; c < channels; c++) {
+        int64_t sum = bias[c];
+        int32_t code;
+        for (part = 0; part < parts; part++) {
+            sum += ai_load(sums + (ptrdiff_t)part * stride + (ptrdiff_t)4 * c);
+        }
+        if (wide != 0) {
+            code = ai_multiply_wide(sum, scales[2 * c], scales[2 * c + 1]);
+        } else {
+            code =
+                ai_multiply((int32_t)((uint64_t)sum & 0xFFFFFFFFU), scales[2 * c], scales[2 * c + 1], AI_ROUNDING_TFLM);
+        }
+        output[c] = (int16_t)ai_clamp(code, low, high);
+    }
+}
+
 /* Two halfwords `value` at `count` places `step` bytes apart. */
 AI_INLINE void ai_fill_column(int8_t *words, int32_t step, int32_t value, int32_t count)
 {

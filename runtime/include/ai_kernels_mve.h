@@ -54,6 +54,12 @@ AI_INLINE void ai_vstore_first(int8_t *target, int8x16_t codes, int32_t count)
     __asm__ volatile("vctp.8 %2\n\tvpst\n\tvstrbt.8 %q1, [%0]" : : "r"(target), "w"(codes), "r"(count) : "memory");
 }
 
+/* The low halves of four lanes. */
+AI_INLINE void ai_vstore_halves(int8_t *target, int32x4_t words)
+{
+    __asm__ volatile("vstrh.32 %q1, [%0]" : : "l"(target), "w"(words) : "memory");
+}
+
 /* Four lanes from four scalars. */
 AI_INLINE int32x4_t ai_lanes(int32_t a, int32_t b, int32_t c, int32_t d)
 {

@@ -181,8 +181,8 @@ def network(made: list[Case]) -> tuple[Model, list[bytes]]:
     for number, case in enumerate(made):
         for position, array in enumerate(case.inputs):
             name = f"in_{number}_{position}"
-            variables.append(relax.Var(name, relax.TensorType(array.shape, "int8")))
-            inputs.append(TensorInfo(name, array.shape, "int8"))
+            variables.append(relax.Var(name, relax.TensorType(array.shape, array.dtype.name)))
+            inputs.append(TensorInfo(name, array.shape, array.dtype.name))
     with builder.function("main", variables):
         with builder.dataflow():
             results, used = [], 0
@@ -190,7 +190,7 @@ def network(made: list[Case]) -> tuple[Model, list[bytes]]:
                 mine = variables[used : used + len(case.inputs)]
                 used += len(case.inputs)
                 results.append(builder.emit(case.call(mine)))
-                outputs.append(TensorInfo(f"out_{number}", case.expected.shape, "int8"))
+                outputs.append(TensorInfo(f"out_{number}", case.expected.shape, case.expected.dtype.name))
             out = builder.emit_output(relax.Tuple(results))
         builder.emit_func_output(out)
     model = Model(

@@ -12,6 +12,7 @@ from ..errors import ModelError, UnsupportedOperatorError, quoted
 from .limits import IO_DTYPES, check_dtype, check_shape
 from .onnx_external import read_external
 from .onnx_microsoft import MICROSOFT
+from .onnx_narrow import widen
 from .onnx_simplify import has_definition, importable
 from .reasons import reason
 
@@ -35,6 +36,7 @@ def parse(file: str, data: bytes, folder: Path) -> onnx.ModelProto:
         # First, for it names operator and node; the checker would only say that the operator is not registered.
         _check_operators(file, model)
         onnx.checker.check_model(model)
+        widen(model.graph)
     except ModelError:
         raise
     except Exception as error:  # protobuf and checker have no common base class

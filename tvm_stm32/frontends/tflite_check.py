@@ -38,9 +38,12 @@ _DAMAGE = (struct.error, IndexError, ValueError, TypeError, AttributeError, Over
 
 
 class NamedTensor(tflite.Tensor):  # type: ignore[misc]  # not typed
-    """A tensor under the name that is its own in the subgraph."""
+    """A tensor under the name that is its own in the subgraph; a constant of INT4 reads as one of INT8."""
 
-    __slots__ = ("unique_name",)
+    __slots__ = ("unique_name", "unpacked")
+
+    def Type(self) -> int:  # noqa: N802
+        return int(tflite.TensorType.INT8 if self.unpacked else super().Type())
 
     def Name(self) -> bytes:  # noqa: N802 - the generated class's method
         return str(self.unique_name).encode()
@@ -49,28 +52,51 @@ class NamedTensor(tflite.Tensor):  # type: ignore[misc]  # not typed
 class NamedSubGraph(tflite.SubGraph):  # type: ignore[misc]
     """A subgraph whose tensors all have a name, no two the same: the importer keeps values by name."""
 
-    __slots__ = ("names",)
+    __slots__ = ("names", "unpacked")
 
     def Tensors(self, j: int) -> NamedTensor:  # noqa: N802
         plain = super().Tensors(j)
         tensor = NamedTensor()
         tensor.Init(plain._tab.Bytes, plain._tab.Pos)
         tensor.unique_name = self.names[j]
+        tensor.unpacked = plain.Type() == tflite.TensorType.INT4 and plain.Buffer() in self.unpacked
         return tensor
 
 
 class NamedModel(tflite.Model):  # type: ignore[misc]
     """A model of :class:`NamedSubGraph`; ``unsigned``: it was written with uint8 codes; ``resized``: its bytes,
-    where shapes change while operators are converted."""
+    where shapes change while operators are converted; ``unpacked``: codes of INT4 constants by their buffer."""
 
-    __slots__ = ("names", "resized", "unsigned")
+    __slots__ = ("names", "resized", "unpacked", "unsigned")
+
+    def Buffers(self, j: int) -> Any:  # noqa: N802
+        plain = super().Buffers(j)
+        return _UnpackedBuffer(plain, self.unpacked[j]) if j in self.unpacked else plain
 
     def Subgraphs(self, j: int) -> NamedSubGraph:  # noqa: N802
         plain = super().Subgraphs(j)
         subgraph = NamedSubGraph()
         subgraph.Init(plain._tab.Bytes, plain._tab.Pos)
-        subgraph.names = self.names[j]
+        subgraph.names, subgraph.unpacked = self.names[j], self.unpacked
         return subgraph
+
+
+class _UnpackedBuffer:
+    """A buffer of INT4 codes as one of int8."""
+
+    def __init__(self, plain: Any, codes: np.ndarray) -> None:
+        self._tab, self._codes = plain._tab, codes
+
+    def DataLength(self) -> int:  # noqa: N802 - the generated class's method
+        return int(self._codes.size)
+
+    def DataAsNumpy(self) -> np.ndarray:  # noqa: N802 - the same
+        return self._codes.view(np.uint8)
+
+    def Size(self) -> int:  # noqa: N802 - the same
+        return 0
+
+    Offset = Size
 
 
 def open_model(file: str, data: bytes | bytearray, *, resized: bool = False) -> NamedModel:
@@ -92,7 +118,9 @@ def open_model(file: str, data: bytes | bytearray, *, resized: bool = False) -> 
         if not 1 <= plain.SubgraphsLength() <= len(data) // 4:
             raise corrupt(file, "it has no subgraph")
         model.names = [_names(file, plain.Subgraphs(i), len(data)) for i in range(plain.SubgraphsLength())]
+        model.unpacked = {}
         _check_buffers(file, model, len(data))
+        model.unpacked = _unpacked(file, plain)
         for position in range(model.SubgraphsLength()):
             _check_subgraph(file, model, model.Subgraphs(position), len(data), resized)
         if not indices(model.Subgraphs(0).OutputsAsNumpy()):
@@ -156,6 +184,24 @@ def _check_buffers(file: str, model: Any, size: int) -> None:
         length = buffer.DataLength()
         if length > size or (length and len(buffer.DataAsNumpy()) != length):
             raise corrupt(file, f"buffer {index} claims {length:,} bytes of the file's {size:,}")
+
+
+def _unpacked(file: str, model: Any) -> dict[int, np.ndarray]:
+    """int8 codes of INT4 constants by their buffer: two in a byte, the first in its low bits."""
+    codes: dict[int, np.ndarray] = {}
+    for subgraph in (model.Subgraphs(position) for position in range(model.SubgraphsLength())):
+        for tensor in (subgraph.Tensors(index) for index in range(subgraph.TensorsLength())):
+            index = tensor.Buffer()
+            if tensor.Type() != tflite.TensorType.INT4 or index >= model.BuffersLength():
+                continue
+            packed, count = model.Buffers(index).DataAsNumpy(), math.prod(indices(tensor.ShapeAsNumpy()))
+            if not isinstance(packed, np.ndarray) or not packed.size:
+                continue
+            if packed.size != (count + 1) // 2:
+                raise corrupt(file, f"a tensor of {count:,} numbers of 4 bits has {packed.size:,} bytes")
+            both = np.stack([packed << 4, packed & 0xF0], axis=-1).reshape(-1)[:count]
+            codes[index] = both.view(np.int8) >> 4
+    return codes
 
 
 def _check_subgraph(file: str, model: Any, subgraph: NamedSubGraph, size: int, resized: bool) -> None:

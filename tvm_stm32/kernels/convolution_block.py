@@ -25,11 +25,14 @@ from .block_call import (
 from .blocks.matmul import Layout, matmul_block, matmul_records, spread_block
 from .blocks.matmul_any import CHUNK, matmul_any_block, matmul_any_records, spread_any_block
 from .blocks.matmul_mve import VectorLayout, matmul_mve_block, matmul_mve_records
+from .blocks.nibbles_mve import nibbles_mve_block, nibbles_mve_records
+from .blocks.product import product_block
 from .blocks.program import Block
 from .blocks.requantize import Requantizer
 from .choice import Lower, lower_best
 from .context import KernelContext
 from .convolution_rows import fits_rows, lower_convolution_rows
+from .nibbles import bits_text, nibble_records, weight_bits
 from .stage import OutputStage
 from .window import detail_text, geometry_of
 from .winograd import fits_winograd, lower_winograd
@@ -60,6 +63,10 @@ def lower_convolution_block(
     candidates["tile"] = convolution.lower
     if ctx.level != "time" and convolution.shareable(ctx):
         candidates["shared"] = lambda trial: convolution.lower(trial, shared=True)
+    if weight_bits(ctx, weight, stage) < 8:
+        candidates["narrow"] = lambda trial: convolution.lower(trial, narrow=True)
+        if ctx.level != "time" and not ctx.wanted_form(node):
+            candidates = {"narrow": candidates["narrow"]}
     lower_best(ctx, node, candidates)
 
 
@@ -100,8 +107,8 @@ class _Convolution:
         fits = self.form == "dsp" and requantizer is not None and len(self.weight) % 2 == 0 and self.groups == 1
         return fits and (self.together(ctx) or self.total % 4 == 0)
 
-    def lower(self, ctx: KernelContext, shared: bool = False) -> None:
-        """Make the kernel; with ``shared`` from blocks that other layers use too."""
+    def lower(self, ctx: KernelContext, shared: bool = False, narrow: bool = False) -> None:
+        """Make the kernel; ``shared``: from blocks that other layers use too, ``narrow``: weights stay packed."""
         geometry, weight, groups, form = self.geometry, self.weight, self.groups, self.form
         group_in, group_out, total = weight.shape[3], weight.shape[0] // groups, self.total
         contiguous = groups == 1 and geometry["dilation_w"] == 1
@@ -111,6 +118,7 @@ class _Convolution:
         direct = form == "mve" and self.in_place(ctx) and group_in % 16 == 0
         together = self.together(ctx)
         product = _Product(ctx, group_out, total, self.stage, requantizer, geometry["input_zero_point"], groups)
+        product.bits = weight_bits(ctx, weight, self.stage) if narrow else 8
         if form == "mve":
             product.make_mve(matrix)
         elif shared:
@@ -169,7 +177,7 @@ class _Convolution:
             self.output,
             product.records,
             macs=total * weight.size,
-            detail=detail_text(geometry, weight, groups, form),
+            detail=detail_text(geometry, weight, groups, form) + bits_text(product.bits),
             finish=None if requantizer else self.stage,
         )
 
@@ -191,6 +199,7 @@ class _Product:
     texts: dict[str, str] = field(default_factory=dict)
     records: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
     pixels: int = 4
+    bits: int = 8
     row_length: int = 0
     tile_bytes: int = 0
 
@@ -201,6 +210,24 @@ class _Product:
         # Packed lanes save an instruction a step and cost eight at the end.
         packed = steps > 8 and packs_lanes(matrix, self.stage.params[:, 0], self.group_out)
         stride = len(matrix) if self.requantizer else 4 * self.group_out
+        self.tile_bytes, unrolled = 16 * steps, UNROLLED[self.ctx.level]
+        if self.bits < 8:
+            self._texts(
+                "dsp",
+                matrix.shape[1],
+                lambda pixels: product_block(
+                    pixels,
+                    steps,
+                    self.group_out,
+                    stride,
+                    self.requantizer,
+                    unrolled,
+                    bits=self.bits,
+                    doubles=doubles(self.ctx),
+                ),
+            )
+            self.records = self._grouped(rows, nibble_records, self.bits)
+            return
         self._texts(
             "dsp",
             matrix.shape[1],
@@ -211,11 +238,10 @@ class _Product:
                 stride,
                 packed,
                 self.requantizer,
-                UNROLLED[self.ctx.level],
+                unrolled,
                 doubles=doubles(self.ctx),
             ),
         )
-        self.tile_bytes = 16 * steps
         self.records = self._grouped(rows, matmul_records, packed)
 
     def make_shared(self, matrix: np.ndarray, run: int) -> None:
@@ -238,16 +264,17 @@ class _Product:
         steps, wide = -(-matrix.shape[1] // 16), 8 // self.pixels
         layout = VectorLayout(steps, 16 * steps)
         stride = len(matrix) if self.requantizer else 4 * self.group_out
+        make = matmul_mve_block if self.bits == 8 else nibbles_mve_block
         self._texts(
             "mve",
             matrix.shape[1],
-            lambda pixels: matmul_mve_block(
+            lambda pixels: make(
                 pixels, layout, self.group_out, stride, self.requantizer, UNROLLED_MVE[self.ctx.level], wide=wide
             ),
         )
         self.row_length = 16 * steps
         self.tile_bytes = self.pixels * self.row_length
-        self.records = self._grouped(matrix, matmul_mve_records, wide)
+        self.records = self._grouped(matrix, matmul_mve_records if self.bits == 8 else nibbles_mve_records, wide)
 
     def _texts(self, form: str, depth: int, make: Callable[[int], Block]) -> None:
         whole = self.pixels if self.total >= self.pixels else 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from tvm import relax
 
@@ -17,11 +19,14 @@ from .block_call import (
     requantizer_of,
 )
 from .blocks.matmul_mve import VectorLayout, matmul_mve_block, matmul_mve_records
+from .blocks.nibbles_mve import nibbles_mve_block, nibbles_mve_records
+from .blocks.product_vector import product_vector_block
 from .blocks.vector import GROUP, vector_block, vector_records
 from .choice import lower_best
 from .context import KernelContext
 from .convolution_block import tile_rows
 from .linear import LinearKernel, add_linear_call, form_of
+from .nibbles import bits_text, nibble_records, weight_bits
 from .stage import OutputStage, output_stage
 from .window import removed_text
 
@@ -35,8 +40,29 @@ def lower_dense(ctx: KernelContext, call: relax.Call, node: str, data: str, outp
     if form == "scalar":
         _lower_scalar(ctx, call, node, data, output, weight, stage)
     else:
+        widths = {"vector": 8}
+        bits = weight_bits(ctx, weight, stage)
+        if bits < 8:
+            widths = (
+                {"narrow": bits} if ctx.level != "time" and not ctx.wanted_form(node) else {**widths, "narrow": bits}
+            )
         lower_best(
-            ctx, node, {"vector": lambda trial: _lower_block(trial, call, node, data, output, weight, stage, form)}
+            ctx,
+            node,
+            {
+                name: partial(
+                    _lower_block,
+                    call=call,
+                    node=node,
+                    data=data,
+                    output=output,
+                    weight=weight,
+                    stage=stage,
+                    form=form,
+                    bits=width,
+                )
+                for name, width in widths.items()
+            },
         )
     ctx.library.calls[-1].detail += removed_text(call)
 
@@ -66,8 +92,9 @@ def _lower_block(
     weight: np.ndarray,
     stage: OutputStage,
     form: str,
+    bits: int,
 ) -> None:
-    """A generated block: six channels at a time with the DSP extension, eight with Helium."""
+    """A generated block: six channels at a time with the DSP extension, eight with Helium; ``bits`` of a weight."""
     zero_point = int(dialect.attributes(call)["input_zero_point"])
     units, depth = weight.shape
     batch = int(np.prod(shape_of(call))) // units
@@ -75,17 +102,20 @@ def _lower_block(
     finished = requantizer is not None
     if form == "mve":
         steps = -(-depth // 16)
-        block = matmul_mve_block(
-            1, VectorLayout(steps, 16 * steps), units, units, requantizer, UNROLLED_MVE[ctx.level], wide=8
-        )
-        records = matmul_mve_records(weight, stage, zero_point, 8, requantizer)
+        make, table = (matmul_mve_block, matmul_mve_records) if bits == 8 else (nibbles_mve_block, nibbles_mve_records)
+        block = make(1, VectorLayout(steps, 16 * steps), units, units, requantizer, UNROLLED_MVE[ctx.level], wide=8)
+        records = table(weight, stage, zero_point, 8, requantizer)
         tile_bytes, fill, at_once = 16 * steps, 16 * steps - depth, 8
     else:
         rows = tile_rows(weight, depth)
         rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 4)))
         steps, packed = rows.shape[1] // 2, packs_lanes(weight, stage.params[:, 0])
-        block = vector_block(steps, units, packed, requantizer, _UNROLLED[ctx.level])
-        records = vector_records(rows, stage, zero_point, packed, requantizer)
+        if bits < 8:
+            block = product_vector_block(steps, units, requantizer, _UNROLLED[ctx.level], bits=bits)
+            records = nibble_records(rows, stage, zero_point, bits, requantizer, vector=True)
+        else:
+            block = vector_block(steps, units, packed, requantizer, _UNROLLED[ctx.level])
+            records = vector_records(rows, stage, zero_point, packed, requantizer)
         tile_bytes, fill, at_once = 4 * steps, steps - -(-depth // 2), GROUP
     direct = form == "mve" and depth % 16 == 0 and finished
     source = ctx.render(
@@ -112,6 +142,6 @@ def _lower_block(
         output,
         records,
         macs=batch * weight.size,
-        detail=form,
+        detail=form + bits_text(bits),
         finish=None if finished else stage,
     )

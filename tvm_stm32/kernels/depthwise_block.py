@@ -24,9 +24,9 @@ from .stage import OutputStage
 from .window import detail_text
 
 # Sums that wait for their requantization: more are faster, and more code.
-_WAITING = {"time": 16, "balanced": 8, "ram": 8, "size": 4}
+WAITING = {"time": 16, "balanced": 8, "ram": 8, "size": 4}
 # Offsets of four channels of a plane, and of a segment's columns, are those of a store: up to 4095 bytes.
-_MAX_COLUMNS = 340
+MAX_COLUMNS = 340
 
 
 def fits_pairs(ctx: KernelContext, stage: OutputStage, weight: np.ndarray, geometry: dict[str, Any]) -> bool:
@@ -37,12 +37,12 @@ def fits_pairs(ctx: KernelContext, stage: OutputStage, weight: np.ndarray, geome
         window == (3, 3, 1, 1)
         and strides in ((1, 1), (2, 2))
         and weight.shape[0] % 4 == 0
-        and _columns(geometry) <= _MAX_COLUMNS
+        and columns_of(geometry) <= MAX_COLUMNS
         and requantizer_of(ctx, stage, weight, "dsp") is not None
     )
 
 
-def _columns(geometry: dict[str, Any]) -> int:
+def columns_of(geometry: dict[str, Any]) -> int:
     """Words of a plane's row: all the columns outputs look at."""
     return int((geometry["out_w"] - 1) * geometry["stride_w"] + 3)
 
@@ -58,7 +58,7 @@ def lower_depthwise_block(
 ) -> None:
     """A depthwise ``q.conv2d`` for which :func:`fits_pairs` holds."""
     channels, out_h, out_w, stride = weight.shape[0], geometry["out_h"], geometry["out_w"], geometry["stride_w"]
-    columns = _columns(geometry)
+    columns = columns_of(geometry)
     rows = 2 if stride == 1 and out_h > 1 else 1
     requantizer = Requantizer.of(stage)
     inside = min(geometry["width"], columns - geometry["pad_left"])
@@ -78,7 +78,7 @@ def lower_depthwise_block(
         calls = 1 if name == "last" else lines - (1 if rows == 2 and out_h % 2 else 0)
         if count:
             block = depthwise_block(
-                channels, columns, out_w, count, stride, requantizer, small=small, waiting=_WAITING[ctx.level]
+                channels, columns, out_w, count, stride, requantizer, small=small, waiting=WAITING[ctx.level]
             )
             texts[name] = block_function(ctx, block, f"depthwise_3x3_{count}x{out_w}_{channels}", "dsp", calls)
     source = ctx.render(
@@ -106,11 +106,11 @@ def lower_depthwise_block(
         words,
         macs=geometry["batch"] * out_h * out_w * weight.size,
         detail=detail_text(geometry, weight, 1, "dsp"),
-        in_place=_may_overwrite(geometry, rows, 2, 4),
+        in_place=may_overwrite(geometry, rows, 2, 4),
     )
 
 
-def _may_overwrite(geometry: dict[str, Any], rows: int, stride: int, reach: int) -> bool:
+def may_overwrite(geometry: dict[str, Any], rows: int, stride: int, reach: int) -> bool:
     """Whether output may lie where the input does, a kernel that copies rows first.
 
     Step t reads input rows below ``t * stride - pad_top + reach`` for the last time before it writes output rows up to
@@ -236,5 +236,5 @@ def lower_depthwise_ring(
         depthwise_mve_records(taps, tables, geometry["input_zero_point"]),
         macs=geometry["batch"] * out_h * out_w * weight.size,
         detail=detail_text(geometry, weight, 1, "mve"),
-        in_place=_may_overwrite(geometry, 1, stride_h, kernel_h),
+        in_place=may_overwrite(geometry, 1, stride_h, kernel_h),
     )

@@ -11,7 +11,11 @@ from ..graph import dialect
 from ..graph.ssa import constant, dtype_of
 from ..library import Call
 from ..numerics import reduce_multiplier
+from .choice import lower_best
 from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
+from .linear import form_of
+from .wide_block import WideOperator, lower_wide_block
+from .wide_depthwise import lower_wide_depthwise
 from .window import detail_text, geometry_of
 
 # Products of int16 and int8 whose sum an int32 holds.
@@ -24,8 +28,21 @@ def lower_conv2d16(ctx: KernelContext, call: relax.Call, node: str, data: str, o
     weight, bias, multiplier, shift = (constant(argument) for argument in call.args[1:])
     assert weight is not None and bias is not None and multiplier is not None and shift is not None
     geometry, groups, wide = geometry_of(call, weight), int(attrs["groups"]), attrs["accumulator"] == "int64"
+    operator = WideOperator(call, weight, bias, multiplier, shift)
     if wide:
         multiplier = np.array([reduce_multiplier(int(value)) for value in multiplier])
+    scales = np.stack([multiplier, shift], axis=1).astype(np.int32)
+    depthwise = groups == geometry["channels_in"] and groups > 1
+    form = form_of(ctx)
+    if form != "scalar" and not depthwise:
+        lower_best(
+            ctx,
+            node,
+            {"product": lambda trial: lower_wide_block(trial, operator, node, data, output, scales, form)},
+        )
+        return
+    if form != "scalar" and lower_wide_depthwise(ctx, operator, node, data, output, form):
+        return
     group_in = weight.shape[3]
     source = ctx.render(
         "conv2d16.c.j2",
@@ -39,7 +56,6 @@ def lower_conv2d16(ctx: KernelContext, call: relax.Call, node: str, data: str, o
     shape = f"{weight.shape[1]}x{weight.shape[2]}_{group_in}_{weight.shape[0]}"
     kernel = ctx.kernel(f"conv2d16_{shape}", source, headers=("ai_kernels.h",))
     stem = f"conv2d16_{len(ctx.library.calls)}"
-    scales = np.stack([multiplier, shift], axis=1).astype(np.int32)
     constants = {"weights": weight, "bias": bias, "scales": scales}
     arguments = [constant_argument(ctx.constant(f"{stem}_{k}", v), v.dtype.name) for k, v in constants.items()]
     pixels = geometry["batch"] * geometry["out_h"] * geometry["out_w"]

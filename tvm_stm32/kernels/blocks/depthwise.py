@@ -20,6 +20,7 @@ from .matmul import wrapped
 from .program import POINTER_IN, POINTER_OUT, Block, Variable
 from .requantize import Requantizer, Scaling
 from .requantize_mve import folded_biases
+from .requantize_wide import WideRequantizer
 
 # Most sums of a segment that wait on the stack for their requantization.
 MOST_WAITING = 16
@@ -64,7 +65,15 @@ def record_bytes(small: bool) -> int:
 
 
 def depthwise_block(
-    channels: int, columns: int, out_w: int, rows: int, stride: int, stage: Requantizer, *, small: bool, waiting: int
+    channels: int,
+    columns: int,
+    out_w: int,
+    rows: int,
+    stride: int,
+    stage: Requantizer | WideRequantizer,
+    *,
+    small: bool,
+    waiting: int,
 ) -> Block:
     """``NAME(first, second, weights, output)``: ``rows`` (1 or 2) rows of ``out_w`` pixels from two planes.
 
@@ -73,9 +82,10 @@ def depthwise_block(
     first, second = Variable("first", POINTER_IN), Variable("second", POINTER_IN)
     weights, output = Variable("weights", POINTER_IN), Variable("output", POINTER_OUT)
     block = Block([first, second, weights, output])
-    width = segment_width(channels, out_w, min(waiting, MOST_WAITING) // rows)
+    pixel_bytes = channels * stage.size
+    width = segment_width(pixel_bytes, out_w, min(waiting, MOST_WAITING) // rows)
     segments, rest = divmod(out_w, width)
-    maker = _Depthwise(block, channels, out_w, rows, stride, stage, small)
+    maker = _Depthwise(block, pixel_bytes, out_w, rows, stride, stage, small)
     # Planes that several segments walk along have to come back to where a channel begins.
     moves = segments > 1 or rest > 0
     for parameter in (first, second, weights, output) if moves else (weights, output):
@@ -86,12 +96,13 @@ def depthwise_block(
             for pointer in (first, second):
                 block.unpark(pointer)
         with block.loop("segments", segments, parked=True):
-            maker.segment(first, second, weights, output, width, width * channels if moves else 1, advance=moves)
+            onwards = width * pixel_bytes if moves else stage.size
+            maker.segment(first, second, weights, output, width, onwards, advance=moves)
         if rest:
-            maker.segment(first, second, weights, output, rest, rest * channels, advance=False)
+            maker.segment(first, second, weights, output, rest, rest * pixel_bytes, advance=False)
         if moves:
             block.unpark(output)
-            block.move(output, 1 - out_w * channels, maker.step)
+            block.move(output, stage.size - out_w * pixel_bytes, maker.step)
             block.park(output)
         for pointer in (first, second):
             if moves:
@@ -102,17 +113,24 @@ def depthwise_block(
     return block
 
 
-def segment_width(channels: int, out_w: int, most: int) -> int:
+def segment_width(pixel_bytes: int, out_w: int, most: int) -> int:
     """Columns, at most ``most``, done between two requantizations; their codes lie within an instruction's offset."""
-    most = max(1, min(most, 4095 // channels))
+    most = max(1, min(most, 4095 // pixel_bytes))
     return -(-out_w // -(-out_w // most))
 
 
 class _Depthwise:
     def __init__(
-        self, block: Block, channels: int, out_w: int, rows: int, stride: int, stage: Requantizer, small: bool
+        self,
+        block: Block,
+        pixel_bytes: int,
+        out_w: int,
+        rows: int,
+        stride: int,
+        stage: Requantizer | WideRequantizer,
+        small: bool,
     ) -> None:
-        self.block, self.channels, self.out_w = block, channels, out_w
+        self.block, self.pixel_bytes, self.out_w = block, pixel_bytes, out_w
         self.rows, self.stride, self.stage, self.small = rows, stride, stage, small
         self.upper = [block.variable(f"taps{column}_01") for column in range(3)]
         self.lower = [block.variable(f"taps{column}_12") for column in range(3)]
@@ -136,7 +154,7 @@ class _Depthwise:
             for column in range(3):
                 block.emit("sxtb16", self.upper[column], self.lower[column])
                 block.emit("sxtb16_odd", self.lower[column], self.lower[column])
-            for word in (*self.upper, *self.lower):
+            for word in (*self.upper, *self.lower) if self.stage.doubled else ():
                 block.emit("sadd16", word, word, word)
         else:
             for column in range(3):
@@ -205,9 +223,9 @@ class _Depthwise:
                 for code in self.codes[: len(columns)]:
                     stage.code(block, code, self.scaling)
                 for column, code in zip(columns, self.codes, strict=False):
-                    block.emit("store_8", None, target, code, constant=column * self.channels)
-            block.move(target, self.out_w * self.channels if row + 1 < self.rows else 0, self.step)
-        block.move(target, onwards - (self.rows - 1) * self.out_w * self.channels, self.step)
+                    block.emit(stage.store, None, target, code, constant=column * self.pixel_bytes)
+            block.move(target, self.out_w * self.pixel_bytes if row + 1 < self.rows else 0, self.step)
+        block.move(target, onwards - (self.rows - 1) * self.out_w * self.pixel_bytes, self.step)
         block.park(target)
 
 

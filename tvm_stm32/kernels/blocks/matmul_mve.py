@@ -48,12 +48,27 @@ def matmul_mve_block(
 
     ``wide``, the channels of a block: 4, or 8 for one pixel.
     """
+    return product_of(Matmul, pixels, layout, channels, stride, stage, unrolled, wide=wide)
+
+
+def product_of(
+    form: type[Matmul],
+    pixels: int,
+    layout: VectorLayout,
+    channels: int,
+    stride: int,
+    stage: Requantizer | None,
+    unrolled: int,
+    *,
+    wide: int,
+) -> Block:
+    """:func:`matmul_mve_block` with the products of ``form``."""
     tile, weights = Variable("tile", POINTER_IN), Variable("weights", POINTER_IN)
     output = Variable("output", POINTER_OUT)
     block = Block([tile, weights, output])
     for parameter in block.parameters:
         block.park(parameter)
-    maker = _Matmul(block, pixels, layout, stage, unrolled)
+    maker = form(block, pixels, layout, stage, unrolled)
     block.unpark(weights, maker.w)
     maker.begin()
     for pixel, target in enumerate(maker.targets):
@@ -67,7 +82,9 @@ def matmul_mve_block(
     return block
 
 
-class _Matmul:
+class Matmul:
+    """Registers of a block, and its parts."""
+
     def __init__(
         self, block: Block, pixels: int, layout: VectorLayout, stage: Requantizer | None, unrolled: int
     ) -> None:
@@ -99,17 +116,7 @@ class _Matmul:
             block.unpark(tile, pointer)
             block.move(pointer, pixel * self.layout.pixel_bytes, self.scalar)
         padded = -(-count // 4) * 4
-        self._step(padded, first=True)
-        layout = self.layout
-        self._steps(padded, layout.steps - 1)
-        if layout.rows * layout.steps <= self.unrolled:
-            for _ in range(layout.rows - 1):
-                self._next_row()
-                self._steps(padded, layout.steps)
-        elif layout.rows > 1:
-            with block.loop("rows", layout.rows - 1, parked=True):
-                self._next_row()
-                self._steps(padded, layout.steps)
+        self.products(padded)
         totals, bias = self.vectors["totals"], self.vectors["bias"]
         multiplier, shift = self.vectors["multiplier"], self.vectors["shift"]
         if self.stage is not None:
@@ -122,10 +129,28 @@ class _Matmul:
             for pixel, target in enumerate(self.targets):
                 first = pixel * padded + 4 * quad
                 block.emit("vlanes", totals, *self.sums[first : first + 4])
+                self.total(totals)
                 block.emit("vadd", totals, totals, bias)
                 if self.stage is not None:
                     self.stage.clamp(self.stage.codes(totals, multiplier, shift))
                 self._store(target, totals, min(4, count - 4 * quad), self.sums[first])
+
+    def products(self, count: int) -> None:
+        """Sums of ``count`` channels of all pixels over all depths; the weights go on behind theirs."""
+        layout = self.layout
+        self._step(count, first=True)
+        self._steps(count, layout.steps - 1)
+        if layout.rows * layout.steps <= self.unrolled:
+            for _ in range(layout.rows - 1):
+                self._next_row()
+                self._steps(count, layout.steps)
+        elif layout.rows > 1:
+            with self.block.loop("rows", layout.rows - 1, parked=True):
+                self._next_row()
+                self._steps(count, layout.steps)
+
+    def total(self, totals: Variable) -> None:
+        """Four sums as they are to be before biases join them."""
 
     def _store(self, target: Variable, totals: Variable, count: int, scratch: Variable) -> None:
         block = self.block
@@ -163,11 +188,19 @@ class _Matmul:
 
 
 def matmul_mve_records(
-    rows: np.ndarray, stage: OutputStage, zero_point: int, wide: int, requantizer: Requantizer | None
+    rows: np.ndarray,
+    stage: OutputStage,
+    zero_point: int,
+    wide: int,
+    requantizer: Requantizer | None,
+    sums: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Weights and parameters for :func:`matmul_mve_block` as int32 words; ``rows`` [channels, depth]."""
+    """Weights and parameters for :func:`matmul_mve_block` as int32 words; ``rows`` [channels, depth].
+
+    ``sums`` are the weights whose sums go into biases, where ``rows`` are not.
+    """
     extra = -len(rows) % 4
-    biases = np.pad(folded_biases(rows, stage, zero_point), (0, extra))
+    biases = np.pad(folded_biases(rows if sums is None else sums, stage, zero_point), (0, extra))
     multipliers = np.pad(stage.params[:, 1].astype(np.int32), (0, extra))
     shifts = np.pad((-stage.shifts.astype(np.int16)).astype(np.int8), (0, extra))
     padded = np.pad(rows, ((0, extra), (0, -rows.shape[1] % 16))).astype(np.int8)

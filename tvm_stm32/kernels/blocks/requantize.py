@@ -8,6 +8,7 @@ instruction: 2^(e-1) + (zero point << e), less 1 for negative sums.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,6 +32,10 @@ class Requantizer:
     sign: bool
     common: bool = False
     compact: bool = False
+    # Bytes of a code, the operation that stores one, and whether sums are to come doubled.
+    size: ClassVar[int] = 1
+    store: ClassVar[str] = "store_8"
+    doubled: ClassVar[bool] = True
 
     @classmethod
     def of(cls, stage: OutputStage, *, compact: bool = False) -> Requantizer:

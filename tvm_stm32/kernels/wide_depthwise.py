@@ -1,0 +1,124 @@
+"""Depthwise convolutions on int16 activations for cores with the DSP extension or Helium: generated blocks."""
+
+from __future__ import annotations
+
+from ..graph import dialect
+from .block_call import block_function, block_headers
+from .blocks.depthwise import depthwise_block
+from .blocks.depthwise_wide import (
+    depthwise_any_wide_block,
+    depthwise_any_wide_records,
+    depthwise_wide_records,
+    pairs_wide_block,
+)
+from .blocks.depthwise_wide_mve import LANES, depthwise_wide_mve_block, depthwise_wide_mve_records
+from .blocks.requantize_wide import WideRequantizer, WideScales
+from .choice import lower_best
+from .context import KernelContext
+from .depthwise_block import MAX_COLUMNS, WAITING, columns_of, may_overwrite
+from .wide_block import WideOperator, add_wide_call
+from .window import detail_text, geometry_of
+
+
+def lower_wide_depthwise(
+    ctx: KernelContext, operator: WideOperator, node: str, data: str, output: str, form: str
+) -> bool:
+    """A depthwise ``q.conv2d16`` whose channels are in fours; False where blocks do not hold."""
+    weight, scales = operator.weight, operator.scales()
+    channels = len(weight)
+    if scales is None or channels % 4 or int(dialect.attributes(operator.call)["groups"]) != channels:
+        return False
+    geometry = geometry_of(operator.call, weight)
+    window = (geometry["kernel_h"], geometry["kernel_w"], geometry["dilation_h"], geometry["dilation_w"])
+    strides = (geometry["stride_h"], geometry["stride_w"])
+    names = ("depthwise_conv2d", node, data, output)
+    if form == "mve" and channels % LANES == 0:
+        lower_best(ctx, node, {"pixel": lambda trial: _lower_any(trial, operator, scales, names, "mve")})
+        return True
+    pairs = window == (3, 3, 1, 1) and strides in ((1, 1), (2, 2)) and columns_of(geometry) <= MAX_COLUMNS
+    if pairs:
+        lower_best(ctx, node, {"pairs": lambda trial: _lower_pairs(trial, operator, scales, names)})
+    else:
+        lower_best(ctx, node, {"pixel": lambda trial: _lower_any(trial, operator, scales, names, "dsp")})
+    return True
+
+
+def _lower_pairs(
+    ctx: KernelContext, operator: WideOperator, scales: WideScales, names: tuple[str, str, str, str]
+) -> None:
+    geometry = geometry_of(operator.call, operator.weight)
+    channels, out_h, out_w, stride = (geometry[name] for name in ("channels", "out_h", "out_w", "stride_w"))
+    columns, stage = columns_of(geometry), WideRequantizer(*operator.bounds)
+    rows = 2 if stride == 1 and out_h > 1 else 1
+    inside, small = min(geometry["width"], columns - geometry["pad_left"]), ctx.level != "time"
+    pairs = pairs_wide_block(channels, columns, inside)
+    plane_bytes, lines = 4 * channels * columns, geometry["batch"] * -(-out_h // rows)
+    ctx.usage.add(lines * 40 + 6 * plane_bytes / 4)
+    stem = f"pairs16_{inside}_{channels}"
+    texts = {"pairs": block_function(ctx, pairs, stem, "dsp", lines + 1), "last": ""}
+    for name, count in (("block", rows), ("last", 1 if rows == 2 and out_h % 2 else 0)):
+        calls = 1 if name == "last" else lines - (1 if rows == 2 and out_h % 2 else 0)
+        if count:
+            block = depthwise_block(
+                channels, columns, out_w, count, stride, stage, small=small, waiting=WAITING[ctx.level]
+            )
+            texts[name] = block_function(ctx, block, f"depthwise16_3x3_{count}x{out_w}_{channels}", "dsp", calls)
+    source = ctx.render(
+        "depthwise16_block.c.j2",
+        **geometry,
+        **texts,
+        rows=rows,
+        plane_bytes=plane_bytes,
+        columns=columns,
+        borders=[column for column in range(columns) if not 0 <= column - geometry["pad_left"] < inside],
+        iterations=-(-out_h // rows),
+    )
+    workspace = 2 * plane_bytes
+    headers = block_headers(ctx, "dsp")
+    kernel = ctx.kernel(f"depthwise16_3x3_{channels}", source, workspace=workspace, headers=headers)
+    add_wide_call(
+        ctx,
+        kernel.name,
+        names,
+        {"weights": depthwise_wide_records(scales, small=small)},
+        macs=geometry["batch"] * out_h * out_w * operator.weight.size,
+        workspace=workspace,
+        detail=f"{detail_text(geometry, operator.weight, 1, 'int16')} dsp",
+        in_place=may_overwrite(geometry, rows, 2, 4),
+    )
+
+
+def _lower_any(
+    ctx: KernelContext, operator: WideOperator, scales: WideScales, names: tuple[str, str, str, str], form: str
+) -> None:
+    geometry = geometry_of(operator.call, operator.weight)
+    channels, kernel_h, kernel_w = operator.weight.shape[:3]
+    stage, pixel_bytes = WideRequantizer(*operator.bounds), 2 * channels
+    row_step = geometry["dilation_h"] * geometry["width"] * pixel_bytes
+    make, records = depthwise_any_wide_block, depthwise_any_wide_records
+    if form == "mve":
+        make, records = depthwise_wide_mve_block, depthwise_wide_mve_records
+    inside = make(channels, (kernel_h, kernel_w), row_step, geometry["dilation_w"] * pixel_bytes, stage)
+    pixels = geometry["batch"] * geometry["out_h"] * geometry["out_w"]
+    stem = f"taps16_{kernel_h}x{kernel_w}_{channels}"
+    texts, workspace = {"inside": block_function(ctx, inside, stem, form, pixels), "border": ""}, 0
+    if geometry["padded"]:
+        workspace = kernel_h * kernel_w * pixel_bytes
+        border = make(channels, (kernel_h, kernel_w), kernel_w * pixel_bytes, pixel_bytes, stage)
+        texts["border"] = block_function(ctx, border, stem, form, 0)
+    source = ctx.render("depthwise16_any.c.j2", **geometry, **texts, at_once="eight" if form == "mve" else "four")
+    kernel = ctx.kernel(
+        f"depthwise16_{kernel_h}x{kernel_w}_{channels}",
+        source,
+        workspace=workspace,
+        headers=block_headers(ctx, form),
+    )
+    add_wide_call(
+        ctx,
+        kernel.name,
+        names,
+        {"weights": records(scales)},
+        macs=geometry["batch"] * geometry["out_h"] * geometry["out_w"] * operator.weight.size,
+        workspace=workspace,
+        detail=f"{detail_text(geometry, operator.weight, 1, 'int16')} {form}",
+    )
