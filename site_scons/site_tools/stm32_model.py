@@ -246,8 +246,8 @@ def place(env, target: str | Node) -> tuple[Node, str]:
 
 @builder_method
 def tvm_model(
-    env, target, source, BOARD=None, CPU=None, LEVEL="time", KERNELS="asm", FORMS=(), PARAMS=None, WEIGHTS="array", EXTERNAL_IO=(), ALIGNMENT=8,
-    C_API="ai", **overrides,
+    env, target, source, BOARD=None, CPU=None, LEVEL="time", KERNELS="asm", FORMS=(), PARAMS=None, WEIGHTS="array",
+    EXTERNAL_IO=(), ALIGNMENT=8, C_API="ai", **overrides,
 ) -> Network:  # fmt: skip
     """The ``TvmModel`` method."""
     folder, name = place(env, env.Flatten([target])[0])
