@@ -69,6 +69,37 @@ AI_INLINE int32_t ai_multiply_add(int32_t a, int32_t b, int32_t c)
     return (int32_t)((uint32_t)a * (uint32_t)b + (uint32_t)c);
 }
 
+/* (high, low) += a * b */
+AI_INLINE void ai_multiply_add_long(int32_t *low, int32_t *high, int32_t a, int32_t b)
+{
+    const uint64_t sum = ((uint64_t)(uint32_t)*high << 32) + (uint32_t)*low + (uint64_t)((int64_t)a * b);
+
+    *low = (int32_t)(uint32_t)(sum & 0xFFFFFFFFU);
+    *high = (int32_t)(uint32_t)(sum >> 32);
+}
+
+/*
+ * floor((a * b + half) / 2^31), half being 2^30 (`rounded`) or 0, without a long product: b in parts, each product in
+ * 32 bits. -2^20 <= a < 2^20, 0 <= b < 2^31.
+ */
+AI_INLINE int32_t ai_scale_parts(int32_t a, int32_t b, int32_t rounded)
+{
+    const int32_t low = (a * (b & 0x3FF)) >> 10;
+    const int32_t middle = (a * ((b >> 10) & 0x3FF) + low) >> 10;
+
+    return (int32_t)((uint32_t)(a * (b >> 20)) + (uint32_t)middle + ((rounded != 0) ? 1U << 10 : 0U)) >> 11;
+}
+
+/* As ai_scale_parts, -2^23 <= a < 2^23. */
+AI_INLINE int32_t ai_scale_parts_wide(int32_t a, int32_t b, int32_t rounded)
+{
+    int32_t sum = (a * (b & 0xFF)) >> 8;
+
+    sum = (a * ((b >> 8) & 0xFF) + sum) >> 8;
+    sum = (a * ((b >> 16) & 0xFF) + sum) >> 8;
+    return (a * (b >> 24) + sum + ((rounded != 0) ? 1 << 6 : 0)) >> 7;
+}
+
 AI_INLINE int32_t ai_saturate_8(int32_t a)
 {
     return (a < INT8_MIN) ? INT8_MIN : ((a > INT8_MAX) ? INT8_MAX : a);

@@ -25,7 +25,7 @@ _HALVES = {register: f"d{2 * n}, d{2 * n + 1}" for n, register in enumerate(_SAV
 
 # Instructions that have a 16-bit form too.
 _NARROW = {"ldr", "ldrb", "ldrsb", "str", "strb", "strh", "ldmia", "stmia"}
-_NARROW |= {"add", "sub", "subs", "mov", "lsl", "asr", "eor", "and", "cmp", "bne"}
+_NARROW |= {"add", "sub", "subs", "mov", "lsl", "lsr", "asr", "eor", "and", "cmp", "bne"}
 
 
 def assembly_text(block: Block, *, wide: bool = False) -> str:

@@ -69,6 +69,30 @@ OPERATIONS = {
     "and_shifted_right_7": Operation("and {d}, {a}, {b}, lsr #7", "{d} = {a} & ai_shift_right_unsigned({b}, 7);"),
     "at_least": Operation("cmp {d}, #{i}\nit lt\nmovlt {d}, #{i}", "{d} = ({d} < {i}) ? {i} : {d};", in_place=True),
     "at_most": Operation("cmp {d}, #{i}\nit gt\nmovgt {d}, #{i}", "{d} = ({d} > {i}) ? {i} : {d};", in_place=True),
+    "add_shifted_left_10": Operation("add {d}, {a}, {b}, lsl #10", "{d} = ai_add({a}, ai_shift_left({b}, 10));"),
+    "add_shifted_left_21": Operation("add {d}, {a}, {b}, lsl #21", "{d} = ai_add({a}, ai_shift_left({b}, 21));"),
+    "add_shifted_right_16": Operation(
+        "add {d}, {a}, {b}, lsr #16", "{d} = ai_add({a}, ai_shift_right_unsigned({b}, 16));"
+    ),
+    "add_shifted_right_21": Operation(
+        "add {d}, {a}, {b}, lsr #21", "{d} = ai_add({a}, ai_shift_right_unsigned({b}, 21));"
+    ),
+    "subtract_shifted_left_8": Operation(
+        "sub {d}, {a}, {b}, lsl #8", "{d} = ai_subtract({a}, ai_shift_left({b}, 8));"
+    ),
+    "subtract_shifted_left_16": Operation(
+        "sub {d}, {a}, {b}, lsl #16", "{d} = ai_subtract({a}, ai_shift_left({b}, 16));"
+    ),
+    "subtract_shifted_right_8": Operation(
+        "sub {d}, {a}, {b}, lsr #8", "{d} = ai_subtract({a}, ai_shift_right_unsigned({b}, 8));"
+    ),
+    "subtract_shifted_right_11": Operation(
+        "sub {d}, {a}, {b}, lsr #11", "{d} = ai_subtract({a}, ai_shift_right_unsigned({b}, 11));"
+    ),
+    "and_shifted_right_8": Operation("and {d}, {a}, {b}, lsr #8", "{d} = {a} & ai_shift_right_unsigned({b}, 8);"),
+    "shift_right_unsigned": Operation("lsr {d}, {a}, #{i}", "{d} = ai_shift_right_unsigned({a}, {i});"),
+    "low_field_21": Operation("sbfx {d}, {a}, #0, #21", "{d} = ai_shift_left({a}, 11) >> 11;"),
+    "low_field_24": Operation("sbfx {d}, {a}, #0, #24", "{d} = ai_shift_left({a}, 8) >> 8;"),
     "saturate_8": Operation("ssat {d}, #8, {a}", "{d} = ai_saturate_8({a});"),
     "half_saturate_8": Operation("ssat {d}, #8, {a}, asr #1", "{d} = ai_saturate_8({a} >> 1);"),
     # DSP extension.
@@ -118,5 +142,17 @@ OPERATIONS = {
     "vmax_8": Operation("vmax.s8 {d}, {a}, {b}", "{d} = vmaxq_s8({a}, {b});"),
     "vmin_8": Operation("vmin.s8 {d}, {a}, {b}", "{d} = vminq_s8({a}, {b});"),
     "vspread_8": Operation("vdup.8 {d}, {a}", "{d} = vdupq_n_s8((int8_t){a});"),
+    "multiply": Operation("mul {d}, {a}, {b}", "{d} = ai_multiply_add({a}, {b}, 0);"),
+    # 64-bit sums, low word first.
+    "multiply_add_long": Operation(
+        "smlal {w[0]}, {w[1]}, {r[0]}, {r[1]}",
+        "ai_multiply_add_long(&{w[0]}, &{w[1]}, {r[0]}, {r[1]});",
+        in_place=True,
+    ),
+    # Of cores without long products: C only.
+    "scale_parts": Operation("", "{d} = ai_scale_parts({a}, {b}, 1);"),
+    "scale_parts_down": Operation("", "{d} = ai_scale_parts({a}, {b}, 0);"),
+    "scale_parts_wide": Operation("", "{d} = ai_scale_parts_wide({a}, {b}, 1);"),
+    "scale_parts_wide_down": Operation("", "{d} = ai_scale_parts_wide({a}, {b}, 0);"),
     "multiply_add": Operation("mla {d}, {a}, {b}, {c}", "{d} = ai_multiply_add({a}, {b}, {c});"),
 }

@@ -1,0 +1,134 @@
+"""Convolution and dense layers on Cortex-M0+ and M3: generated blocks of products packed into 32 bits.
+
+Levels that save memory keep the portable kernels of ``ai_kernels.h``, as do operators whose sums are too wide for the
+packing or whose requantization has no fast form.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from tvm import relax
+
+from ..graph import dialect
+from ..graph.ssa import shape_of
+from .block_call import add_block_call, part_of
+from .blocks.assembly import assembly_text
+from .blocks.ctext import c_text
+from .blocks.matmul_scalar import (
+    LIMIT,
+    PARTIAL_BYTES,
+    PIXELS,
+    ROW_BYTES,
+    TRIPLE_BYTES,
+    TripleLayout,
+    pack_block,
+    segment_of,
+    triple_block,
+    triple_records,
+)
+from .blocks.program import Block
+from .blocks.requantize import Requantizer
+from .blocks.requantize_scalar import ScalarRequantizer
+from .context import KernelContext
+from .stage import OutputStage, accumulator_bound
+from .window import detail_text, geometry_of
+
+_HEADERS = ("ai_blocks.h",)
+_UNROLLED = {"time": 32, "balanced": 16}
+_WIDE_LIMIT = 1 << 23
+
+
+def has_scalar_blocks(ctx: KernelContext) -> bool:
+    """Whether this target and level use them."""
+    return ctx.target.cpu in ("cortex-m0", "cortex-m0plus", "cortex-m3") and ctx.level in _UNROLLED
+
+
+def has_long_products(ctx: KernelContext) -> bool:
+    """Whether the core multiplies to 64 bits (M3); others have no assembly form here either."""
+    return ctx.target.cpu == "cortex-m3"
+
+
+def scalar_function(ctx: KernelContext, block: Block, stem: str) -> str:
+    """The block's function, which all operators share that need it: assembly on M3, C where that has no instructions."""
+    assembly = ctx.assembly and has_long_products(ctx)
+    text = assembly_text(block, wide=ctx.level == "time") if assembly else c_text(block)
+    return ctx.kernel(stem, text, headers=_HEADERS).name
+
+
+def scalar_requantizer(ctx: KernelContext, stage: OutputStage, weight: np.ndarray) -> ScalarRequantizer | None:
+    """How blocks make codes of sums; None when they cannot."""
+    if not stage.fast:
+        return None
+    bound = int(accumulator_bound(weight, stage.params[:, 0]).max(initial=0))
+    if not has_long_products(ctx) and bound >= _WIDE_LIMIT:
+        return None
+    return ScalarRequantizer(Requantizer.of(stage), has_long_products(ctx), 21 if bound < LIMIT else 32)
+
+
+def lower_triples(
+    ctx: KernelContext, call: relax.Call, node: str, data: str, output: str, weight: np.ndarray, stage: OutputStage
+) -> bool:
+    """A ``q.conv2d``, six pixels at a time; False when it is not for this form."""
+    requantizer = scalar_requantizer(ctx, stage, weight)
+    matrix = weight.reshape(weight.shape[0], -1)
+    geometry = geometry_of(call, weight)
+    zero_point = geometry["input_zero_point"]
+    segment = segment_of(matrix, stage.params[:, 0], zero_point)
+    if requantizer is None or segment == 0:
+        return False
+    groups = int(dialect.attributes(call)["groups"])
+    group_in, group_out = weight.shape[3], weight.shape[0] // groups
+    contiguous = groups == 1 and geometry["dilation_w"] == 1
+    run = weight.shape[2] * group_in if contiguous else group_in
+    depth = matrix.shape[1]
+    total = geometry["batch"] * geometry["out_h"] * geometry["out_w"]
+    ones = (weight.shape[1], weight.shape[2], geometry["stride_h"], geometry["stride_w"], groups) == (1, 1, 1, 1, 1)
+    direct = ones and not geometry["padded"]
+    unrolled = _UNROLLED[ctx.level]
+    layout = TripleLayout(depth, 2 if has_long_products(ctx) else 1, segment)
+    names = {}
+    for name, pixels in (("block", PIXELS if total >= PIXELS else 0), ("tail", total % PIXELS)):
+        block = triple_block(pixels, layout, group_out, weight.shape[0], requantizer, unrolled) if pixels else None
+        names[name] = scalar_function(ctx, block, f"matmul_{pixels}px_{depth}_{group_out}") if block else ""
+    records = [
+        triple_records(
+            matrix[start : start + group_out], part_of(stage, start, group_out), zero_point, layout, requantizer
+        )
+        for start in range(0, len(matrix), group_out)
+    ]
+    tile_bytes = PARTIAL_BYTES + ROW_BYTES * depth
+    source = ctx.render(
+        "conv2d_triples.c.j2",
+        **geometry,
+        **names,
+        pack=scalar_function(ctx, pack_block(run, 16), f"pack_{run}"),
+        total=total,
+        pixels=PIXELS,
+        partial_bytes=PARTIAL_BYTES,
+        triple_bytes=TRIPLE_BYTES,
+        row_bytes=ROW_BYTES,
+        tile_bytes=tile_bytes,
+        groups=groups,
+        group_in=group_in,
+        group_out=group_out,
+        group_words=len(records[0]),
+        run=run,
+        run_bytes=-(-run // 4) * 4,
+        contiguous=contiguous,
+        direct=direct,
+    )
+    shape = f"{weight.shape[1]}x{weight.shape[2]}_{group_in}_{weight.shape[0]}"
+    runs = 0 if direct or not geometry["padded"] else 3 * (-(-run // 4) * 4)
+    kernel = ctx.kernel(f"conv2d_{shape}", source, workspace=tile_bytes + runs, headers=_HEADERS)
+    add_block_call(
+        ctx,
+        kernel,
+        "conv2d",
+        node,
+        data,
+        output,
+        np.concatenate(records),
+        macs=total * weight.size,
+        detail=detail_text(geometry, weight, groups, "triples"),
+    )
+    return True
