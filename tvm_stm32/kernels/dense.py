@@ -21,6 +21,7 @@ from .blocks.vector import GROUP, vector_block, vector_records
 from .context import KernelContext
 from .convolution_block import tile_rows
 from .linear import LinearKernel, add_linear_call, form_of
+from .scalar_block import has_scalar_blocks, lower_quads
 from .stage import OutputStage, output_stage
 from .window import removed_text
 
@@ -32,7 +33,8 @@ def lower_dense(ctx: KernelContext, call: relax.Call, node: str, data: str, outp
     stage, weight = output_stage(call, weight, bias)
     form = form_of(ctx)
     if form == "scalar":
-        _lower_scalar(ctx, call, node, data, output, weight, stage)
+        if not has_scalar_blocks(ctx) or not lower_quads(ctx, call, node, data, output, weight, stage):
+            _lower_scalar(ctx, call, node, data, output, weight, stage)
     else:
         _lower_block(ctx, call, node, data, output, weight, stage, form)
     ctx.library.calls[-1].detail += removed_text(call)

@@ -13,6 +13,7 @@ from ..graph import dialect
 from ..graph.ssa import shape_of
 from .block_call import add_block_call, part_of
 from .blocks.assembly import assembly_text
+from .blocks.assembly_small import small_assembly_text
 from .blocks.ctext import c_text
 from .blocks.matmul_scalar import (
     LIMIT,
@@ -29,6 +30,15 @@ from .blocks.matmul_scalar import (
 from .blocks.program import Block
 from .blocks.requantize import Requantizer
 from .blocks.requantize_scalar import ScalarRequantizer
+from .blocks.small import (
+    QUAD_WORDS,
+    TRIPLE_WORDS,
+    small_quad_block,
+    small_quad_records,
+    small_triple_block,
+    small_triple_records,
+)
+from .blocks.vector_scalar import QUAD, fits_quads, quad_block, quad_records
 from .context import KernelContext
 from .stage import OutputStage, accumulator_bound
 from .window import detail_text, geometry_of
@@ -48,10 +58,14 @@ def has_long_products(ctx: KernelContext) -> bool:
     return ctx.target.cpu == "cortex-m3"
 
 
-def scalar_function(ctx: KernelContext, block: Block, stem: str) -> str:
+def scalar_function(ctx: KernelContext, block: Block, stem: str, *, small: bool = False) -> str:
     """The block's function, which all operators share that need it: assembly on M3, C where that has no instructions."""
-    assembly = ctx.assembly and has_long_products(ctx)
-    text = assembly_text(block, wide=ctx.level == "time") if assembly else c_text(block)
+    if not ctx.assembly:
+        text = c_text(block)
+    elif has_long_products(ctx):
+        text = assembly_text(block, wide=ctx.level == "time")
+    else:
+        text = small_assembly_text(block) if small else c_text(block)
     return ctx.kernel(stem, text, headers=_HEADERS).name
 
 
@@ -85,26 +99,38 @@ def lower_triples(
     ones = (weight.shape[1], weight.shape[2], geometry["stride_h"], geometry["stride_w"], groups) == (1, 1, 1, 1, 1)
     direct = ones and not geometry["padded"]
     unrolled = _UNROLLED[ctx.level]
-    layout = TripleLayout(depth, 2 if has_long_products(ctx) else 1, segment)
-    names = {}
-    for name, pixels in (("block", PIXELS if total >= PIXELS else 0), ("tail", total % PIXELS)):
-        block = triple_block(pixels, layout, group_out, weight.shape[0], requantizer, unrolled) if pixels else None
-        names[name] = scalar_function(ctx, block, f"matmul_{pixels}px_{depth}_{group_out}") if block else ""
-    records = [
-        triple_records(
-            matrix[start : start + group_out], part_of(stage, start, group_out), zero_point, layout, requantizer
-        )
-        for start in range(0, len(matrix), group_out)
-    ]
-    tile_bytes = PARTIAL_BYTES + ROW_BYTES * depth
+    small = not has_long_products(ctx)
+    names, records = {}, []
+    parts = [(matrix[at : at + group_out], part_of(stage, at, group_out)) for at in range(0, len(matrix), group_out)]
+    partial_bytes, segments = PARTIAL_BYTES, -(-depth // segment)
+    if small:
+        if segments > 1 and (depth % segments or segment % 4):
+            return False
+        partial_bytes = 0
+        product = small_triple_block(-(-segment // 4) * 4, group_out, unrolled // 4)
+        names["block"] = scalar_function(ctx, product, f"matmul_6px_{segment}_{group_out}", small=True)
+        records = [small_triple_records(rows, part, zero_point, segment) for rows, part in parts]
+    else:
+        layout = TripleLayout(depth, 2, segment)
+        for name, pixels in (("block", PIXELS if total >= PIXELS else 0), ("tail", total % PIXELS)):
+            block = triple_block(pixels, layout, group_out, weight.shape[0], requantizer, unrolled) if pixels else None
+            names[name] = scalar_function(ctx, block, f"matmul_{pixels}px_{depth}_{group_out}") if block else ""
+        records = [triple_records(rows, part, zero_point, layout, requantizer) for rows, part in parts]
+    tile_bytes = partial_bytes + ROW_BYTES * (-(-depth // 4) * 4 if small else depth)
     source = ctx.render(
         "conv2d_triples.c.j2",
         **geometry,
         **names,
+        **stage.values,
+        small=small,
+        wide=int(requantizer.bits > 21),
+        segments=segments,
+        segment_bytes=ROW_BYTES * segment,
+        segment_weights=4 * len(records[0]) // segments,
         pack=scalar_function(ctx, pack_block(run, 16), f"pack_{run}"),
         total=total,
         pixels=PIXELS,
-        partial_bytes=PARTIAL_BYTES,
+        partial_bytes=partial_bytes,
         triple_bytes=TRIPLE_BYTES,
         row_bytes=ROW_BYTES,
         tile_bytes=tile_bytes,
@@ -119,7 +145,8 @@ def lower_triples(
     )
     shape = f"{weight.shape[1]}x{weight.shape[2]}_{group_in}_{weight.shape[0]}"
     runs = 0 if direct or not geometry["padded"] else 3 * (-(-run // 4) * 4)
-    kernel = ctx.kernel(f"conv2d_{shape}", source, workspace=tile_bytes + runs, headers=_HEADERS)
+    words = 4 * TRIPLE_WORDS * group_out * segments if small else 0
+    kernel = ctx.kernel(f"conv2d_{shape}", source, workspace=tile_bytes + runs + words, headers=_HEADERS)
     add_block_call(
         ctx,
         kernel,
@@ -130,5 +157,45 @@ def lower_triples(
         np.concatenate(records),
         macs=total * weight.size,
         detail=detail_text(geometry, weight, groups, "triples"),
+        finish=stage if small else None,
     )
+    return True
+
+
+def lower_quads(
+    ctx: KernelContext, call: relax.Call, node: str, data: str, output: str, weight: np.ndarray, stage: OutputStage
+) -> bool:
+    """A ``q.dense``, eight or four channels at a time; False when it is not for this form."""
+    requantizer = scalar_requantizer(ctx, stage, weight)
+    if requantizer is None or not fits_quads(weight, stage.params[:, 0]):
+        return False
+    units, depth = weight.shape
+    batch = int(np.prod(shape_of(call))) // units
+    zero_point = int(dialect.attributes(call)["input_zero_point"])
+    if not has_long_products(ctx):
+        even, fours = depth + depth % 2, -(-units // QUAD)
+        product = small_quad_block(even, fours, _UNROLLED[ctx.level] // 4)
+        source = ctx.render(
+            "dense_quads_small.c.j2",
+            block=scalar_function(ctx, product, f"matmul_1px_{depth}_{units}", small=True),
+            batch=batch,
+            units=units,
+            depth=depth,
+            even=even,
+            wide=int(requantizer.bits > 21),
+            **stage.values,
+        )
+        workspace = 4 * even + 4 * QUAD_WORDS * fours
+        kernel = ctx.kernel(f"dense_{depth}_{units}", source, workspace=workspace, headers=_HEADERS)
+        records = small_quad_records(weight, stage, zero_point)
+        macs = batch * weight.size
+        add_block_call(ctx, kernel, "dense", node, data, output, records, macs=macs, detail="quads", finish=stage)
+        return True
+    quads = 2 if units > QUAD else 1
+    block = quad_block(depth, units, quads, requantizer, _UNROLLED[ctx.level])
+    name = scalar_function(ctx, block, f"matmul_1px_{depth}_{units}")
+    source = ctx.render("dense_quads.c.j2", block=name, batch=batch, units=units, depth=depth)
+    kernel = ctx.kernel(f"dense_{depth}_{units}", source, headers=_HEADERS)
+    records = quad_records(weight, stage, zero_point, quads, requantizer)
+    add_block_call(ctx, kernel, "dense", node, data, output, records, macs=batch * weight.size, detail="quads")
     return True

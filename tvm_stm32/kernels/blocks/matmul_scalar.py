@@ -29,6 +29,8 @@ ROW_BYTES = 2 * TRIPLE_BYTES
 # Sums of earlier segments lie in front of the tile: those of all pixels and channels of a group.
 PARTIAL_BYTES = 4 * PIXELS * 2
 LIMIT = 1 << 20
+# The two words of a number that all three pixels have.
+TRIPLE_FACTORS = (1 + (1 << 21), 1 + (1 << 10))
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def segment_of(rows: np.ndarray, bias: np.ndarray, zero_point: int) -> int:
     """The longest equal segments of the depth whose sums keep to :data:`LIMIT`; 0 when none of at least 16 do."""
     depth = rows.shape[1]
     wide = rows.astype(np.int64)
-    start = _start(wide, bias, zero_point)
+    start = start_of(wide, bias, zero_point)
     high = np.maximum(127 * wide, -128 * wide).cumsum(axis=1)
     low = np.minimum(127 * wide, -128 * wide).cumsum(axis=1)
     for count in range(1, max(2, depth // 16 + 1)):
@@ -69,7 +71,7 @@ def segment_of(rows: np.ndarray, bias: np.ndarray, zero_point: int) -> int:
     return 0
 
 
-def _start(rows: np.ndarray, bias: np.ndarray, zero_point: int) -> np.ndarray:
+def start_of(rows: np.ndarray, bias: np.ndarray, zero_point: int) -> np.ndarray:
     """What a channel's sum begins from when its inputs are codes with their zero point."""
     return np.asarray(bias.astype(np.int64) - zero_point * rows.astype(np.int64).sum(axis=1))
 
@@ -145,7 +147,7 @@ class _Product:
         for channel, triples in enumerate(self.sums):
             for number, word in enumerate(triples[0]):
                 if first:
-                    block.emit("load", word, weights, constant=8 * channel + 4 * number)
+                    block.emit("load_word", word, weights, constant=8 * channel + 4 * number)
                 else:
                     block.set(word, 0)
                 for other in triples[1:]:
@@ -172,7 +174,7 @@ class _Product:
             if triple == 0:
                 # These follow the loads of the weights without a pause; a double load would not.
                 for number, x in enumerate(self.inputs):
-                    block.emit("load", x, tile, constant=k(4 * number, ROW_BYTES))
+                    block.emit("load_word", x, tile, constant=k(4 * number, ROW_BYTES))
             else:
                 block.emit("load_2", self.inputs, tile, constant=k(TRIPLE_BYTES * triple, ROW_BYTES))
             for channel, code in enumerate(self.codes):
@@ -207,9 +209,9 @@ class _Product:
             for total, pixel in zip(self._split(*self.sums[channel][triple]), pixels, strict=False):
                 at = 4 * (PIXELS * channel + pixel)
                 if add:
-                    block.emit("load", old, partial, constant=at)
+                    block.emit("load_word", old, partial, constant=at)
                     block.emit("add", total, total, old)
-                block.emit("store", None, partial, total, constant=at)
+                block.emit("store_word", None, partial, total, constant=at)
 
     def _finish(self, weights: Variable, output: Variable, partial: bool) -> None:
         """Codes of all pixels; sums of later channels wait on the stack for their registers."""
@@ -232,7 +234,7 @@ class _Product:
                 tile, old = words
                 block.unpark(self.block.parameters[0])
                 for total, pixel in zip(totals, pixels, strict=True):
-                    block.emit("load", old, self.block.parameters[0], constant=4 * (PIXELS * channel + pixel))
+                    block.emit("load_word", old, self.block.parameters[0], constant=4 * (PIXELS * channel + pixel))
                     block.emit("add", total, total, old)
             for total, pixel in zip(totals, pixels, strict=True):
                 code = stage.code(block, total, scaling)
@@ -250,22 +252,22 @@ def triple_records(
     """Words of the records for ``rows`` [channels, depth]; a last group is filled with channels of zeros."""
     channels, depth = rows.shape
     together = layout.together
-    start = _start(rows, stage.params[:, 0], zero_point)
+    start = start_of(rows, stage.params[:, 0], zero_point)
     scaling = requantizer.records(stage)
     words: list[np.ndarray] = []
     for first in range(0, channels, together):
         part = slice(first, first + together)
         missing = first + together - min(channels, first + together)
-        begins = np.stack([start[part] * (1 + (1 << 21)), start[part] * (1 + (1 << 10))], axis=1)
+        begins = np.outer(start[part], TRIPLE_FACTORS)
         codes = np.pad(rows[part], ((0, missing), (0, 0))).T.astype(np.int8).reshape(-1)
         codes = np.pad(codes, (0, layout.weight_bytes - together * depth))
-        words.append(_words(np.pad(begins, ((0, missing), (0, 0)))))
+        words.append(wrapped_words(np.pad(begins, ((0, missing), (0, 0)))))
         words.append(codes.view("<i4"))
-        words.append(_words(np.pad(scaling[part], ((0, missing), (0, 0)))))
+        words.append(wrapped_words(np.pad(scaling[part], ((0, missing), (0, 0)))))
     return np.concatenate(words)
 
 
-def _words(values: np.ndarray) -> np.ndarray:
+def wrapped_words(values: np.ndarray) -> np.ndarray:
     """Integers modulo 2^32 as int32."""
     return (values.reshape(-1) & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
 
@@ -287,8 +289,8 @@ def pack_block(count: int, unrolled: int) -> Block:
                 a, b, c = codes
                 block.emit("add_shifted_left_21", a, a, b)
                 block.emit("add_shifted_left_10", c, c, b)
-                block.emit("store", None, tile, a, constant=k(0, ROW_BYTES))
-                block.emit("store", None, tile, c, constant=k(4, ROW_BYTES))
+                block.emit("store_word", None, tile, a, constant=k(0, ROW_BYTES))
+                block.emit("store_word", None, tile, c, constant=k(4, ROW_BYTES))
             if times > 1 or rest:
                 for pixel in pixels:
                     block.emit("advance", pixel, constant=steps)

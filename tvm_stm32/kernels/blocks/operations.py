@@ -32,12 +32,34 @@ OPERATIONS = {
     # Memory.
     "load": Operation("ldr {d}, [{a}, #{i}]", "{d} = ai_load({a} + {i});"),
     "load_2": Operation("ldrd {d}, {e}, [{a}, #{i}]", "{d} = ai_load({a} + {i});\n{e} = ai_load({a} + {i} + 4);"),
-    "take_1": Operation("ldr {d}, [{a}], #4", "{d} = ai_load({a});\n{a} += 4;"),
+    "take_1": Operation("ldr {d}, [{a}], #4", "{d} = ai_load_word({a});\n{a} += 4;"),
     "take_2": Operation("ldmia {a}!, {{{d}, {e}}}", "{d} = ai_load({a});\n{e} = ai_load({a} + 4);\n{a} += 8;"),
     "take_3": Operation(
         "ldmia {a}!, {{{d}, {e}, {f}}}",
         "{d} = ai_load({a});\n{e} = ai_load({a} + 4);\n{f} = ai_load({a} + 8);\n{a} += 12;",
     ),
+    # Words at multiples of four.
+    "take_words_2": Operation("", "{d} = ai_load_word({a});\n{e} = ai_load_word({a} + 4);\n{a} += 8;"),
+    "take_words_4": Operation(
+        "",
+        "{d} = ai_load_word({a});\n{e} = ai_load_word({a} + 4);\n{f} = ai_load_word({a} + 8);\n"
+        "{g} = ai_load_word({a} + 12);\n{a} += 16;",
+    ),
+    "put_words_3": Operation(
+        "", "ai_store_word({d}, {a});\nai_store_word({d} + 4, {b});\nai_store_word({d} + 8, {c});\n{d} += 12;", True
+    ),
+    "put_words_4": Operation(
+        "",
+        "ai_store_word({d}, {a});\nai_store_word({d} + 4, {b});\nai_store_word({d} + 8, {c});\n"
+        "ai_store_word({d} + 12, {r[3]});\n{d} += 16;",
+        True,
+    ),
+    "store_word": Operation("str {b}, [{a}, #{i}]", "ai_store_word({a} + {i}, {b});"),
+    "load_word": Operation("ldr {d}, [{a}, #{i}]", "{d} = ai_load_word({a} + {i});"),
+    "sign_byte": Operation("sxtb {d}, {a}", "{d} = (int8_t)({a} & 0xFF);"),
+    "multiply_by": Operation("mul {d}, {d}, {a}", "{d} = ai_multiply_add({d}, {a}, 0);", in_place=True),
+    "add_to": Operation("add {d}, {d}, {a}", "{d} = ai_add({d}, {a});", in_place=True),
+    "and_with": Operation("and {d}, {d}, {a}", "{d} = {d} & {a};", in_place=True),
     "load_u8": Operation("ldrb {d}, [{a}, #{i}]", "{d} = (uint8_t){a}[{i}];"),
     "load_s8": Operation("ldrsb {d}, [{a}, #{i}]", "{d} = {a}[{i}];"),
     "store": Operation("str {b}, [{a}, #{i}]", "ai_store({a} + {i}, {b});"),

@@ -38,7 +38,7 @@ class ScalarRequantizer:
     def begin(self, block: Block, registers: ScalarScaling, weights: Variable, at: int) -> None:
         """Load a channel's scaling, ``at`` bytes behind ``weights``."""
         for number, register in enumerate((registers.multiplier, registers.offset, registers.shift)):
-            block.emit("load", register, weights, constant=at + 4 * number)
+            block.emit("load_word", register, weights, constant=at + 4 * number)
 
     def code(self, block: Block, total: Variable, registers: ScalarScaling) -> Variable:
         """The code of ``total``; returns the variable it is in."""
