@@ -334,6 +334,32 @@ AI_INLINE int32_t ai_smmlar(int32_t a, int32_t b, int32_t c)
 #endif
 }
 
+/* Copy `count` codes forwards, words where both addresses allow. */
+AI_INLINE void ai_copy_codes(int8_t *target, const int8_t *source, int32_t count)
+{
+    int32_t left = count;
+
+    if ((((uintptr_t)target | (uintptr_t)source) & 3U) == 0U) {
+        for (; left >= 16; left -= 16) {
+            const int32_t first = ai_load_word(source);
+            const int32_t second = ai_load_word(source + 4);
+            const int32_t third = ai_load_word(source + 8);
+            const int32_t fourth = ai_load_word(source + 12);
+            ai_store_word(target, first);
+            ai_store_word(target + 4, second);
+            ai_store_word(target + 8, third);
+            ai_store_word(target + 12, fourth);
+            source += 16;
+            target += 16;
+        }
+    }
+    for (; left > 0; left--) {
+        *target = *source;
+        source++;
+        target++;
+    }
+}
+
 /* The sum of `count` codes. */
 AI_INLINE int32_t ai_sum_codes(const int8_t *codes, int32_t count)
 {

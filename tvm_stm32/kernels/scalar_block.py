@@ -6,6 +6,8 @@ packing or whose requantization has no fast form.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from tvm import relax
 
@@ -15,6 +17,13 @@ from .block_call import add_block_call, part_of
 from .blocks.assembly import assembly_text
 from .blocks.assembly_small import small_assembly_text
 from .blocks.ctext import c_text
+from .blocks.depthwise_scalar import (
+    depthwise_rows_block,
+    depthwise_rows_records,
+    fits_rows,
+    row_columns,
+    sums_bytes,
+)
 from .blocks.matmul_scalar import (
     LIMIT,
     PARTIAL_BYTES,
@@ -198,4 +207,55 @@ def lower_quads(
     kernel = ctx.kernel(f"dense_{depth}_{units}", source, headers=_HEADERS)
     records = quad_records(weight, stage, zero_point, quads, requantizer)
     add_block_call(ctx, kernel, "dense", node, data, output, records, macs=batch * weight.size, detail="quads")
+    return True
+
+
+def lower_depthwise_rows(
+    ctx: KernelContext,
+    node: str,
+    data: str,
+    output: str,
+    weight: np.ndarray,
+    stage: OutputStage,
+    geometry: dict[str, Any],
+) -> bool:
+    """A depthwise ``q.conv2d`` 3x3, one row of pixels at a time; False when it is not for this form."""
+    requantizer = scalar_requantizer(ctx, stage, weight)
+    channels, kernel_h, kernel_w = weight.shape[:3]
+    out_w, stride = geometry["out_w"], geometry["stride_w"]
+    if (
+        requantizer is None
+        or channels != geometry["channels_in"]
+        or (kernel_h, kernel_w) != (3, 3)
+        or (geometry["dilation_h"], geometry["dilation_w"]) != (1, 1)
+        or not fits_rows(out_w, stride, channels)
+    ):
+        return False
+    taps = weight[..., 0].reshape(channels, -1)
+    block = depthwise_rows_block(out_w, stride, channels, requantizer)
+    columns = row_columns(out_w, stride)
+    row_bytes = columns * channels
+    last_row = (geometry["out_h"] - 1) * geometry["stride_h"] - geometry["pad_top"] + kernel_h
+    source = ctx.render(
+        "depthwise_rows.c.j2",
+        **geometry,
+        block=scalar_function(ctx, block, f"depthwise_row_{out_w}x{channels}"),
+        row_bytes=row_bytes,
+        inside=min(geometry["width"], columns - geometry["pad_left"]),
+        kept=max(0, kernel_h - geometry["stride_h"]),
+        beyond=geometry["pad_top"] > 0 or last_row > geometry["height"],
+    )
+    workspace = -(-(kernel_h * row_bytes + sums_bytes(out_w, stride, channels)) // 4) * 4
+    kernel = ctx.kernel(f"depthwise_{kernel_h}x{kernel_w}_{channels}", source, workspace=workspace, headers=_HEADERS)
+    add_block_call(
+        ctx,
+        kernel,
+        "depthwise_conv2d",
+        node,
+        data,
+        output,
+        depthwise_rows_records(taps, stage, geometry["input_zero_point"], requantizer),
+        macs=geometry["batch"] * geometry["out_h"] * out_w * weight.size,
+        detail=detail_text(geometry, weight, 1, "rows"),
+    )
     return True
