@@ -130,7 +130,8 @@ AI_INLINE int8_t ai_finish_parts(const ai_output_stage *stage, int32_t sum, int3
         (wide != 0) ? ai_scale_parts_wide(sum, multiplier, rounded) : ai_scale_parts(sum, multiplier, rounded);
     const int32_t offset = ai_shift_left(2 * stage->zero_point + 1, shift - 1);
     /* Ties below zero end at the zero point either way when that is the lowest code and codes are clamped. */
-    const int32_t sign = ((rounded != 0) && ((stage->zero_point != INT8_MIN) || (stage->clamp_min != INT8_MIN))) ? sum >> 31 : 0;
+    const int32_t sign =
+        ((rounded != 0) && ((stage->zero_point != INT8_MIN) || (stage->clamp_min != INT8_MIN))) ? sum >> 31 : 0;
 
     return (int8_t)ai_clamp((high + (offset + sign)) >> shift, stage->clamp_min, stage->clamp_max);
 }

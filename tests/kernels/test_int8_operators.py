@@ -202,6 +202,9 @@ def network(made: list[Case]) -> tuple[Model, list[bytes]]:
 # (core, where it runs, language of inner kernels); the DSP extension's blocks in C run on this computer too.
 FORMS = [("host", "host", "asm"), *((core, board, "asm") for core, board in CORE_BOARDS.items())]
 FORMS += [("cortex-m4", "mps2-an386", "c"), ("cortex-m55", "mps3-an547", "c"), ("cortex-m4", "host", "c")]
+# The M0+ has no board here: an M3 runs its code.
+FORMS += [(core, "mps2-an385", kernels) for core, kernels in (("cortex-m0plus", "asm"), ("cortex-m3", "c"))]
+FORMS += [(core, "host", "c") for core in ("cortex-m0plus", "cortex-m3")]
 
 
 @pytest.mark.parametrize("core, board, kernels", FORMS)
@@ -211,7 +214,9 @@ def test_kernels_equal_the_reference(core, board, kernels, seed, tmp_path):
     model, samples = network(made)
     library = build_library(model.module, model, Target.for_cpu(core), "zoo", "time", {}, kernels)
     memory.plan(library)
-    results, _ = build_and_run(library, board, samples, tmp_path)
+    results, _ = build_and_run(
+        library, board, samples, tmp_path, cpu=core if core == "cortex-m0plus" and board != "host" else ""
+    )
     offset, wrong = 0, []
     for number, case in enumerate(made):
         got = np.frombuffer(results[0], np.int8, case.expected.size, offset).reshape(case.expected.shape)

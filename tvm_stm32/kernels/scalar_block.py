@@ -53,7 +53,7 @@ from .stage import OutputStage, accumulator_bound
 from .window import detail_text, geometry_of
 
 _HEADERS = ("ai_blocks.h",)
-_UNROLLED = {"time": 32, "balanced": 16}
+_UNROLLED = {"time": 16, "balanced": 16}
 _WIDE_LIMIT = 1 << 23
 
 
@@ -68,7 +68,7 @@ def has_long_products(ctx: KernelContext) -> bool:
 
 
 def scalar_function(ctx: KernelContext, block: Block, stem: str, *, small: bool = False) -> str:
-    """The block's function, which all operators share that need it: assembly on M3, C where that has no instructions."""
+    """The block's function, which all operators share that need it: assembly on M3 and, of ``small`` ones, on M0+."""
     if not ctx.assembly:
         text = c_text(block)
     elif has_long_products(ctx):
@@ -109,6 +109,8 @@ def lower_triples(
     direct = ones and not geometry["padded"]
     unrolled = _UNROLLED[ctx.level]
     small = not has_long_products(ctx)
+    # Code for more than three last pixels takes the time of that for six.
+    again = not small and total > PIXELS and total % PIXELS > 3
     names, records = {}, []
     parts = [(matrix[at : at + group_out], part_of(stage, at, group_out)) for at in range(0, len(matrix), group_out)]
     partial_bytes, segments = PARTIAL_BYTES, -(-depth // segment)
@@ -121,7 +123,7 @@ def lower_triples(
         records = [small_triple_records(rows, part, zero_point, segment) for rows, part in parts]
     else:
         layout = TripleLayout(depth, 2, segment)
-        for name, pixels in (("block", PIXELS if total >= PIXELS else 0), ("tail", total % PIXELS)):
+        for name, pixels in (("block", PIXELS if total >= PIXELS else 0), ("tail", 0 if again else total % PIXELS)):
             block = triple_block(pixels, layout, group_out, weight.shape[0], requantizer, unrolled) if pixels else None
             names[name] = scalar_function(ctx, block, f"matmul_{pixels}px_{depth}_{group_out}") if block else ""
         records = [triple_records(rows, part, zero_point, layout, requantizer) for rows, part in parts]
@@ -132,6 +134,7 @@ def lower_triples(
         **names,
         **stage.values,
         small=small,
+        again=again,
         wide=int(requantizer.bits > 21),
         segments=segments,
         segment_bytes=ROW_BYTES * segment,
@@ -228,7 +231,7 @@ def lower_depthwise_rows(
         or channels != geometry["channels_in"]
         or (kernel_h, kernel_w) != (3, 3)
         or (geometry["dilation_h"], geometry["dilation_w"]) != (1, 1)
-        or not fits_rows(out_w, stride, channels)
+        or not fits_rows(out_w, stride, channels, any_address=has_long_products(ctx))
     ):
         return False
     taps = weight[..., 0].reshape(channels, -1)

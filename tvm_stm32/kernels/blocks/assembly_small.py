@@ -112,9 +112,9 @@ class _Printer:
         self._line(f"{label + 50}:")
 
     def _constant(self, register: str, value: int) -> None:
-        """Any number of at most 24 bits, or two equal halves of at most 8; by way of the scratch register."""
+        """A number of at most 24 bits, by way of the scratch register."""
         assert 0 <= value < 1 << 24
-        first, *rest = [byte for byte in value.to_bytes(3, "big")] if value > 255 else [value]
+        first, *rest = value.to_bytes(3, "big") if value > 255 else [value]
         self._line(f"movs {_SCRATCH}, #{first}")
         for byte in rest:
             self._line(f"lsls {_SCRATCH}, {_SCRATCH}, #8")

@@ -32,12 +32,16 @@ def row_columns(out_w: int, stride: int) -> int:
 
 def sums_bytes(out_w: int, stride: int, channels: int) -> int:
     """Bytes behind the input rows for sums."""
-    return (out_w - 1) * stride * channels + 8
+    return ((out_w - 1) * stride + 1) * channels + 4
 
 
-def fits_rows(out_w: int, stride: int, channels: int) -> bool:
-    """Whether a pixel's rows and sums are in reach of one pointer."""
-    return stride in (1, 2) and TAPS * row_columns(out_w, stride) * channels + 4 <= _REACH
+def fits_rows(out_w: int, stride: int, channels: int, *, any_address: bool) -> bool:
+    """Whether a pixel's rows and sums are in reach of one pointer, words at ``any_address`` if need be."""
+    return (
+        (any_address or channels % _TOGETHER == 0)
+        and stride in (1, 2)
+        and TAPS * row_columns(out_w, stride) * channels + 4 <= _REACH
+    )
 
 
 def depthwise_rows_block(out_w: int, stride: int, channels: int, stage: ScalarRequantizer) -> Block:
@@ -64,6 +68,8 @@ class _Row:
         self.sums = [block.variable(f"sum{n}") for n in range(TAPS)]
         self.code, self.bias = block.variable("x"), block.variable("bias")
         self.at = 0
+        # Sums of channels that are not in fours lie anywhere.
+        self.load, self.store = ("load", "store") if channels % _TOGETHER else ("load_word", "store_word")
 
     def channel(self, weights: Variable, lane: int) -> None:
         """Sums, then codes of a channel; pointers go on to the next."""
@@ -98,10 +104,9 @@ class _Row:
                     self._column(source, ahead + step, None, keep)
                 self._move(source, period * self.stride)
             self.at = 0
-        first = ahead + (0 if times else 0)
         done = times * period
         for step in range((self.out_w - done) * self.stride):
-            self._column(source, first + step, range(self.out_w - done), keep)
+            self._column(source, ahead + step, range(self.out_w - done), keep)
 
     def _column(self, source: Variable, column: int, pixels: range | None, keep: int) -> None:
         """One input column; of the outputs in ``pixels`` (None: all) whose windows it is in."""
@@ -114,9 +119,7 @@ class _Row:
             if (column - x) % stride == 0 and (pixels is None or (column - x) // stride in pixels)
         ]
         for y in range(TAPS):
-            block.emit(
-                "load_s8", self.code, source, constant=y * self.row_bytes + (column - self.at) * channels
-            )
+            block.emit("load_s8", self.code, source, constant=y * self.row_bytes + (column - self.at) * channels)
             for x, pixel in used:
                 total = self.sums[pixel % (TAPS if stride == 1 else 2)]
                 if x == 0 and y == 0:
@@ -127,7 +130,7 @@ class _Row:
             if x == TAPS - 1:
                 at = keep + (column - self.at - (TAPS - 1)) * channels
                 total = self.sums[pixel % (TAPS if stride == 1 else 2)]
-                block.emit("store_word", None, source, total, constant=at)
+                block.emit(self.store, None, source, total, constant=at)
 
     def _move(self, source: Variable, columns: int) -> None:
         self.block.move(source, columns * self.channels, self.code)
@@ -146,7 +149,7 @@ class _Row:
         )
         with block.loop("pixels", self.out_w // unrolled, parked=True):
             with block.repeat(unrolled) as k:
-                block.emit("load_word", total, source, constant=k(keep, self.stride * channels))
+                block.emit(self.load, total, source, constant=k(keep, self.stride * channels))
                 block.emit("add", total, total, self.bias)
                 code = self.stage.code(block, total, self.scaling)
                 block.emit("store_8", None, output, code, constant=k(0, channels))

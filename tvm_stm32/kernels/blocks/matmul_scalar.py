@@ -8,7 +8,7 @@ bits b of B; S2 - 2^10 b is C in 21 bits below the rest of B in 11. So two MLA d
 A tile holds, for each depth, the two words of each triple of pixels. For each group of channels the weights are a
 record::
 
-    for each channel: S1 and S2 to begin from; depth * (a code of each channel), filled to words; scaling of each channel
+    S1 and S2 to begin from of each channel; depth * (a code of each channel), filled to words; scaling of each channel
 
 Longer sums are made of ``segments`` of the depth, each of which keeps to the bound.
 """
@@ -66,8 +66,8 @@ def segment_of(rows: np.ndarray, bias: np.ndarray, zero_point: int) -> int:
         bottoms = np.diff(low[:, ends], axis=1, prepend=0)
         tops[:, 0] += start
         bottoms[:, 0] += start
-        if (tops < LIMIT).all() and (bottoms >= -LIMIT).all():
-            return length
+        if bool((tops < LIMIT).all() and (bottoms >= -LIMIT).all()):
+            return int(length)
     return 0
 
 
@@ -181,18 +181,20 @@ class _Product:
                 for word, x in zip(self.sums[channel][triple], self.inputs, strict=True):
                     block.emit("multiply_add", word, x, code, word)
 
-    def _split(self, first: Variable, second: Variable) -> list[Variable]:
-        """The three sums of a triple; its words are used up."""
+    def _split(self, first: Variable, second: Variable, count: int) -> list[Variable]:
+        """The first ``count`` of the three sums of a triple; its words are used up."""
         block = self.block
         a, b, c = self.fields
         block.emit("low_field_21", a, first)
+        if count == 1:
+            return [a]
         block.emit("subtract", first, first, a)
         block.emit("subtract_shifted_right_11", second, second, first)
         block.emit("low_field_21", c, second)
         block.emit("subtract", second, second, c)
         block.emit("shift_right", second, second, constant=10)
         block.emit("add_shifted_right_21", b, second, first)
-        return [a, b, c]
+        return [a, b, c][:count]
 
     def _places(self) -> list[tuple[int, int, list[int]]]:
         """(channel, triple, numbers of its pixels)."""
@@ -206,7 +208,7 @@ class _Product:
         """The sums of a segment go to memory, onto those of the segments before."""
         block, old = self.block, self.inputs[0]
         for channel, triple, pixels in self._places():
-            for total, pixel in zip(self._split(*self.sums[channel][triple]), pixels, strict=False):
+            for total, pixel in zip(self._split(*self.sums[channel][triple], len(pixels)), pixels, strict=True):
                 at = 4 * (PIXELS * channel + pixel)
                 if add:
                     block.emit("load_word", old, partial, constant=at)
@@ -229,9 +231,9 @@ class _Product:
             if channel:
                 for word, kept in zip(words, self.sums[channel][triple], strict=True):
                     block.unpark(kept, word)
-            totals = self._split(*words)[: len(pixels)]
+            totals = self._split(*words, len(pixels))
             if partial:
-                tile, old = words
+                old = words[1]
                 block.unpark(self.block.parameters[0])
                 for total, pixel in zip(totals, pixels, strict=True):
                     block.emit("load_word", old, self.block.parameters[0], constant=4 * (PIXELS * channel + pixel))
@@ -296,5 +298,3 @@ def pack_block(count: int, unrolled: int) -> Block:
                     block.emit("advance", pixel, constant=steps)
                 block.emit("advance", tile, constant=ROW_BYTES * steps)
     return block
-
-

@@ -99,9 +99,7 @@ OPERATIONS = {
     "add_shifted_right_21": Operation(
         "add {d}, {a}, {b}, lsr #21", "{d} = ai_add({a}, ai_shift_right_unsigned({b}, 21));"
     ),
-    "subtract_shifted_left_8": Operation(
-        "sub {d}, {a}, {b}, lsl #8", "{d} = ai_subtract({a}, ai_shift_left({b}, 8));"
-    ),
+    "subtract_shifted_left_8": Operation("sub {d}, {a}, {b}, lsl #8", "{d} = ai_subtract({a}, ai_shift_left({b}, 8));"),
     "subtract_shifted_left_16": Operation(
         "sub {d}, {a}, {b}, lsl #16", "{d} = ai_subtract({a}, ai_shift_left({b}, 16));"
     ),

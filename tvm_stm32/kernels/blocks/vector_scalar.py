@@ -38,7 +38,7 @@ def fits_quads(rows: np.ndarray, bias: np.ndarray) -> bool:
 
 
 def quad_block(depth: int, units: int, quads: int, stage: ScalarRequantizer, unrolled: int) -> Block:
-    """``NAME(input, weights, output, sum)``: ``units`` codes, ``quads`` fours at a time; ``sum`` is that of the input."""
+    """``NAME(input, weights, output, sum)``: ``units`` codes, ``quads`` fours at a time; ``sum`` is the input's."""
     source, weights = Variable("input", POINTER_IN), Variable("weights", POINTER_IN)
     output, total = Variable("output", POINTER_OUT), Variable("sum")
     block = Block([source, weights, output, total])
@@ -100,9 +100,7 @@ class _Quads:
                 block.emit("advance", weights, constant=4 * quads * steps)
         self._finish(quads, count, stage, weights, output)
 
-    def _finish(
-        self, quads: int, count: int, stage: ScalarRequantizer, weights: Variable, output: Variable
-    ) -> None:
+    def _finish(self, quads: int, count: int, stage: ScalarRequantizer, weights: Variable, output: Variable) -> None:
         block, first = self.block, self.sums[0]
         for three in self.sums[1:quads]:
             for word in three:
@@ -112,7 +110,7 @@ class _Quads:
             if quad:
                 for word, kept in zip(first, self.sums[quad], strict=True):
                     block.unpark(kept, word)
-            self._split(*first)
+            self._split(first, count - QUAD * quad)
             for number, total in enumerate(self.totals[: count - QUAD * quad]):
                 channel = QUAD * quad + number
                 stage.begin(block, self.scaling, weights, SCALING_BYTES * channel)
@@ -121,18 +119,25 @@ class _Quads:
         block.emit("advance", output, constant=count)
         block.park(output)
 
-    def _split(self, every: Variable, upper: Variable, odd: Variable) -> None:
-        """The four sums; the three words are used up."""
+    def _split(self, words: list[Variable], count: int) -> None:
+        """The first ``count`` of the four sums; the three words are used up."""
         block = self.block
+        every, upper, odd = words
         a0, a1, a2, a3 = self.totals
         block.emit("subtract_shifted_left_16", every, every, upper)
         block.emit("subtract_shifted_left_8", a0, every, odd)
         block.emit("low_field_24", a0, a0)
+        if count == 1:
+            return
         block.emit("subtract", every, every, a0)
         block.emit("shift_right", a1, every, constant=8)
+        if count == 2:
+            return
         block.emit("subtract", odd, odd, a1)
         block.emit("subtract_shifted_right_8", upper, upper, odd)
         block.emit("low_field_24", a2, upper)
+        if count == 3:
+            return
         block.emit("subtract", upper, upper, a2)
         block.emit("shift_right", upper, upper, constant=8)
         block.emit("add_shifted_right_16", a3, upper, odd)
@@ -164,6 +169,8 @@ def quad_records(
 def quad_words(rows: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(R, H, O) to begin from and a word for each depth of up to four ``rows``."""
     fill = QUAD - len(rows)
-    begin = np.pad(start, (0, fill)) @ np.array([[1, 0, 0], [1 << 8, 0, 1], [1 << 16, 1, 0], [1 << 24, 1 << 8, 1 << 16]])
+    begin = np.pad(start, (0, fill)) @ np.array(
+        [[1, 0, 0], [1 << 8, 0, 1], [1 << 16, 1, 0], [1 << 24, 1 << 8, 1 << 16]]
+    )
     codes = (np.pad(rows.astype(np.int64), ((0, fill), (0, 0))) + 128).astype(np.uint8)
     return wrapped_words(begin), np.ascontiguousarray(codes.T).reshape(-1).view("<i4")
