@@ -52,12 +52,12 @@ class Case:
     floor: str = "int8"
 
 
-# Least instructions and cycles for a unit of work: multiplies alone (SMLAD does two, VMLADAV sixteen 8-bit or eight
+# Least instructions and cycles for a unit of work: multiplies alone (two of M0+ and M3 do three, SMLAD does two, VMLADAV sixteen 8-bit or eight
 # 16-bit ones in two cycles; M4 multiplies and adds floats apart), or without multiplies whole words loaded and stored.
 FLOORS: dict[str, dict[str, tuple[float, float]]] = {
     "int8": {
-        "cortex-m0plus": (2, 2),
-        "cortex-m3": (1, 2),
+        "cortex-m0plus": (4 / 3, 4 / 3),
+        "cortex-m3": (2 / 3, 4 / 3),
         "cortex-m4": (0.5, 0.5),
         "cortex-m7": (0.5, 0.5),
         "cortex-m33": (0.5, 0.5),

@@ -13,6 +13,7 @@ from tvm import IRModule, relax
 
 from tvm_stm32 import memory, numerics
 from tvm_stm32.graph import dialect, operators
+from tvm_stm32.kernels.blocks.matmul_scalar import segment_of
 from tvm_stm32.kernels.network import build_library
 from tvm_stm32.model import Model, Provenance, TensorInfo
 from tvm_stm32.target import Target
@@ -240,4 +241,26 @@ def test_a_shift_that_wraps_between_equal_ends_is_no_constant(tmp_path):
     memory.plan(library)
     results, _ = build_and_run(library, "host", samples, tmp_path)
     assert set(case.expected.reshape(-1).tolist()) == {-128, 127}
+    assert results[0] == case.expected.tobytes()
+
+
+@pytest.mark.parametrize("core", ["cortex-m0plus", "cortex-m3"])
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_packed_sums_are_exact_up_to_their_bound(core, beyond, tmp_path):
+    """Sums of three pixels share two words while they are in -2^20..2^20 - 1; beyond, the depth is cut."""
+    generator = np.random.default_rng(3)
+    x = generator.choice(np.array([-128, 127, 0], np.int8), (1, 1, 20, 64))
+    x[0, 0, ::3], x[0, 0, 1::3] = -128, 127
+    weight = np.stack([np.full((1, 1, 64), w, np.int8) for w in (127, -127, 127, 1)])
+    bias = np.array([-8192 - beyond, 8191 + beyond, 0, 0], np.int32)
+    assert segment_of(weight.reshape(4, 64), bias, 0) == (64 if not beyond else 32)
+    r = operators.Requantization(np.full(4, 1 << 30), np.full(4, -12), 3, "tflm")
+    options = {"strides": (1, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1), "groups": 1}
+    acc = reference.conv_accumulate(x, weight, bias, *options.values(), 0)
+    case = Case([x], lambda v: operators.conv2d(v[0], weight, bias, r, input_zero_point=0, **options), finished(acc, r))
+    model, samples = network([case])
+    library = build_library(model.module, model, Target.for_cpu(core), "zoo", "time", {})
+    memory.plan(library)
+    results, _ = build_and_run(library, "mps2-an385", samples, tmp_path, cpu=core)
+    assert "triples" in library.calls[0].detail
     assert results[0] == case.expected.tobytes()
