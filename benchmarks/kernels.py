@@ -52,8 +52,9 @@ class Case:
     floor: str = "int8"
 
 
-# Least instructions and cycles for a unit of work: multiplies alone (two of M0+ and M3 do three, SMLAD does two, VMLADAV sixteen 8-bit or eight
-# 16-bit ones in two cycles; M4 multiplies and adds floats apart), or without multiplies whole words loaded and stored.
+# Least instructions and cycles for a unit of work: multiplies alone (two of M0+ and M3 do three, SMLAD two, VMLADAV
+# sixteen 8-bit or eight 16-bit ones in two cycles; M4 multiplies and adds floats apart), or without multiplies whole
+# words loaded and stored.
 FLOORS: dict[str, dict[str, tuple[float, float]]] = {
     "int8": {
         "cortex-m0plus": (4 / 3, 4 / 3),
