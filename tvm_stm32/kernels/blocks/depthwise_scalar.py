@@ -37,16 +37,14 @@ def sums_bytes(out_w: int, stride: int, channels: int) -> int:
 
 def fits_rows(out_w: int, stride: int, channels: int, *, any_address: bool) -> bool:
     """Whether a pixel's rows and sums are in reach of one pointer, words at ``any_address`` if need be."""
-    return (
-        (any_address or channels % _TOGETHER == 0)
-        and stride in (1, 2)
-        and TAPS * row_columns(out_w, stride) * channels + 4 <= _REACH
-    )
+    # Sums are as far apart as pixels.
+    placed = channels >= 4 and (any_address or channels % _TOGETHER == 0)
+    return placed and stride in (1, 2) and TAPS * row_columns(out_w, stride) * channels + 4 <= _REACH
 
 
 def depthwise_rows_block(out_w: int, stride: int, channels: int, stage: ScalarRequantizer) -> Block:
     """``NAME(rows, weights, output)``: ``channels`` codes of each of ``out_w`` pixels."""
-    rows, weights = Variable("rows", POINTER_IN), Variable("weights", POINTER_IN)
+    rows, weights = Variable("rows", POINTER_OUT), Variable("weights", POINTER_IN)
     output = Variable("output", POINTER_OUT)
     block = Block([rows, weights, output])
     row = _Row(block, out_w, stride, channels, stage)

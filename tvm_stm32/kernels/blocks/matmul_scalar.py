@@ -83,7 +83,7 @@ def triple_block(
 
     ``tile`` is where partial sums lie (:data:`PARTIAL_BYTES`), the tile follows.
     """
-    tile, weights = Variable("tile", POINTER_IN), Variable("weights", POINTER_IN)
+    tile, weights = Variable("tile", POINTER_OUT), Variable("weights", POINTER_IN)
     output = Variable("output", POINTER_OUT)
     block = Block([tile, weights, output])
     scaling = ScalarScaling(block)
