@@ -15,6 +15,7 @@ import json
 import os
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from tvm_stm32.project.firmware import build_image
 from tvm_stm32.project.image import image_sizes
 from tvm_stm32.project.inference import run_samples
 from tvm_stm32.project.samples import generated
+from tvm_stm32.target import Target
 
 MODELS = {
     "ad": "ad01_int8.tflite",
@@ -48,15 +50,24 @@ BOARDS = {
     "cortex-m33": "mps2-an505",
     "cortex-m55": "mps3-an547",
 }
+# Code for the M0+ runs on an emulated M3, which executes it too.
+CORES = ("cortex-m0plus", *BOARDS)
 DATA = Path(os.environ.get("TVM_STM32_TEST_DATA", ROOT.parent / "shared"))
 DEFAULT_FOLDER = DATA / "models" / "mlperf_tiny"
 # gcc -O level of the network's code for each optimisation level of the generator.
 OPTIMIZE = {"time": "-O2", "balanced": "-O2", "ram": "-O2", "size": "-Os"}
 
 
+def board_of(cpu: str) -> Board:
+    """The board a core is emulated on."""
+    if cpu == "cortex-m0plus":
+        return replace(load_board(BOARDS["cortex-m3"]), target=Target.for_cpu(cpu))
+    return load_board(BOARDS[cpu])
+
+
 def measure(path: Path, cpu: str, level: str, folder: Path, wait_states: int = 0) -> dict[str, Any]:
     """One model on one core: the figures of the JSON, and whether the output equals the reference (None: absent)."""
-    board = load_board(BOARDS[cpu])
+    board = board_of(cpu)
     library = compile_model(path, CompileOptions(board.target, level))
     emit(library, folder)
     sources = [folder / f"{library.name}.c", folder / f"{library.name}_data.c"]
@@ -132,13 +143,13 @@ def line(cpu: str, model: str, row: dict[str, Any]) -> str:
     equal = {True: "yes", False: "NO", None: "?"}[row["equal"]]
     modelled = f"{row['cycles_model']:>12,} {row['cycles_model_per_mac']:>7.3f}" if row["cycles_model"] else " " * 20
     return (
-        f"{cpu:<11} {model:<4} {row['instructions']:>12,} {row['instructions_per_mac']:>7.3f} {ratio:>7} {modelled}"
+        f"{cpu:<13} {model:<4} {row['instructions']:>12,} {row['instructions_per_mac']:>7.3f} {ratio:>7} {modelled}"
         f" {row['arena']:>8,} {row['ram']:>8,} {row['stack']:>6,} {row['flash']:>9,} {parts} {equal:>5}"
     )
 
 
 HEADER = (
-    f"{'core':<11} {'':<4} {'instructions':>12} {'per MAC':>7} {'to TFLM':>7} {'cycles_model':>12} {'per MAC':>7}"
+    f"{'core':<13} {'':<4} {'instructions':>12} {'per MAC':>7} {'to TFLM':>7} {'cycles_model':>12} {'per MAC':>7}"
     f" {'arena':>8} {'RAM':>8} {'stack':>6}"
     f" {'flash':>9} {'weights':>8} {'kernels':>8} {'runtime':>8} {'libc':>8} {'equal':>5}"
 )
@@ -159,7 +170,7 @@ def function_table(functions: list[dict[str, Any]], shown: int = 15) -> str:
 
 @click.command(help=__doc__.split("\n")[0] if __doc__ else "")
 @click.argument("models", nargs=-1, type=click.Choice(list(MODELS)))
-@click.option("--cpu", "cpus", multiple=True, type=click.Choice(list(BOARDS)), help="Cores (default: all).")
+@click.option("--cpu", "cpus", multiple=True, type=click.Choice(CORES), help="Cores (default: all).")
 @click.option("-O", "level", type=click.Choice(LEVELS), default="time", show_default=True)
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Also write the figures here.")
 @click.option(
@@ -182,7 +193,7 @@ def main(
     peers = json.loads((ROOT / "benchmarks" / "peers.json").read_text(encoding="utf-8"))
     figures: dict[str, dict[str, Any]] = {}
     click.echo(HEADER)
-    for cpu in cpus or tuple(BOARDS):
+    for cpu in cpus or CORES:
         for model in models or tuple(MODELS):
             with tempfile.TemporaryDirectory(prefix="tvm-stm32-") as scratch:
                 try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from tvm_stm32.library import Library
 from tvm_stm32.project.emulator import RunResult
 from tvm_stm32.project.firmware import build_image
 from tvm_stm32.project.inference import run_samples
+from tvm_stm32.target import Target
 
 ROOT = Path(__file__).resolve().parent.parent
 # Models and fixtures too large for the repository; the tests that need them say what is absent.
@@ -47,11 +49,16 @@ def need_board(board: str) -> None:
 
 
 def build_and_run(
-    library: Library, board_name: str, samples: list[bytes], folder: Path, *, count: bool = False
+    library: Library, board_name: str, samples: list[bytes], folder: Path, *, count: bool = False, cpu: str = ""
 ) -> tuple[list[bytes], RunResult]:
-    """Emit, compile (warnings are errors), link and run; the packed outputs of each sample."""
+    """Emit, compile (warnings are errors), link and run; the packed outputs of each sample.
+
+    Code is for the core ``cpu`` where that is not the board's: an M3 also runs code for the M0+.
+    """
     need_board(board_name)
     board = load_board(board_name)
+    if cpu:
+        board = replace(board, target=Target.for_cpu(cpu))
     emit(library, folder)
     sources = [folder / f"{library.name}.c", folder / f"{library.name}_data.c"]
     image = build_image(

@@ -43,6 +43,27 @@ AI_INLINE void ai_store_half(int8_t *address, int32_t word)
     memcpy(address, &half, sizeof(half));
 }
 
+/* A word at a multiple of four: cores without access to others need not put it together from bytes. */
+AI_INLINE int32_t ai_load_word(const int8_t *address)
+{
+#if defined(__GNUC__)
+    int32_t word;
+    memcpy(&word, __builtin_assume_aligned(address, 4), sizeof(word));
+    return word;
+#else
+    return ai_load(address);
+#endif
+}
+
+AI_INLINE void ai_store_word(int8_t *address, int32_t word)
+{
+#if defined(__GNUC__)
+    memcpy(__builtin_assume_aligned(address, 4), &word, sizeof(word));
+#else
+    ai_store(address, word);
+#endif
+}
+
 /* Integers wrap. */
 AI_INLINE int32_t ai_add(int32_t a, int32_t b)
 {
@@ -67,6 +88,82 @@ AI_INLINE int32_t ai_shift_right_unsigned(int32_t a, int32_t n)
 AI_INLINE int32_t ai_multiply_add(int32_t a, int32_t b, int32_t c)
 {
     return (int32_t)((uint32_t)a * (uint32_t)b + (uint32_t)c);
+}
+
+/* (high, low) += a * b */
+AI_INLINE void ai_multiply_add_long(int32_t *low, int32_t *high, int32_t a, int32_t b)
+{
+    const uint64_t sum = ((uint64_t)(uint32_t)*high << 32) + (uint32_t)*low + (uint64_t)((int64_t)a * b);
+
+    *low = (int32_t)(uint32_t)(sum & 0xFFFFFFFFU);
+    *high = (int32_t)(uint32_t)(sum >> 32);
+}
+
+/*
+ * floor((a * b + half) / 2^31), half being 2^30 (`rounded`) or 0, without a long product: b in parts, each product in
+ * 32 bits. -2^20 <= a < 2^20, 0 <= b < 2^31.
+ */
+AI_INLINE int32_t ai_scale_parts(int32_t a, int32_t b, int32_t rounded)
+{
+    const int32_t low = (a * (b & 0x3FF)) >> 10;
+    const int32_t middle = (a * ((b >> 10) & 0x3FF) + low) >> 10;
+
+    return (int32_t)((uint32_t)(a * (b >> 20)) + (uint32_t)middle + ((rounded != 0) ? 1U << 10 : 0U)) >> 11;
+}
+
+/* As ai_scale_parts, -2^23 <= a < 2^23. */
+AI_INLINE int32_t ai_scale_parts_wide(int32_t a, int32_t b, int32_t rounded)
+{
+    int32_t sum = (a * (b & 0xFF)) >> 8;
+
+    sum = (a * ((b >> 8) & 0xFF) + sum) >> 8;
+    sum = (a * ((b >> 16) & 0xFF) + sum) >> 8;
+    return (a * (b >> 24) + sum + ((rounded != 0) ? 1 << 6 : 0)) >> 7;
+}
+
+/* The code of a sum where ai_requantize_fast holds; |sum| is less than 2^20, or 2^23 when `wide`. */
+AI_INLINE int8_t ai_finish_parts(const ai_output_stage *stage, int32_t sum, int32_t multiplier, int32_t shift,
+                                 int32_t wide)
+{
+    const int32_t rounded = (stage->rounding == AI_ROUNDING_TFLM) ? 1 : 0;
+    const int32_t high =
+        (wide != 0) ? ai_scale_parts_wide(sum, multiplier, rounded) : ai_scale_parts(sum, multiplier, rounded);
+    const int32_t offset = ai_shift_left(2 * stage->zero_point + 1, shift - 1);
+    /* Ties below zero end at the zero point either way when that is the lowest code and codes are clamped. */
+    const int32_t sign =
+        ((rounded != 0) && ((stage->zero_point != INT8_MIN) || (stage->clamp_min != INT8_MIN))) ? sum >> 31 : 0;
+
+    return (int8_t)ai_clamp((high + (offset + sign)) >> shift, stage->clamp_min, stage->clamp_max);
+}
+
+/* What two words of a triple hold (matmul_scalar.py): A + 2^21 B, C + 2^10 B. Adds A, B, C to `sums`. */
+AI_INLINE void ai_add_triple(const int8_t *words, int32_t sums[3])
+{
+    const int32_t first = ai_load_word(words);
+    const int32_t a = ai_shift_left(first, 11) >> 11;
+    const uint32_t b = (uint32_t)ai_subtract(first, a) >> 21;
+    const int32_t second = ai_subtract(ai_load_word(words + 4), (int32_t)(b << 10));
+    const int32_t c = ai_shift_left(second, 11) >> 11;
+
+    sums[0] += a;
+    sums[1] += (ai_subtract(second, c) >> 10) + (int32_t)b;
+    sums[2] += c;
+}
+
+/* What three words hold (vector_scalar.py), 128 times the sum of the inputs taken off. */
+AI_INLINE void ai_split_quad(const int8_t *words, int32_t input_sum, int32_t sums[4])
+{
+    const uint32_t given = (uint32_t)input_sum;
+    const uint32_t upper = (uint32_t)ai_load_word(words + 4) - 0x8080U * given;
+    const uint32_t odd = (uint32_t)ai_load_word(words + 8) - 0x00800080U * given;
+    const uint32_t lower = (uint32_t)ai_load_word(words) - 0x80808080U * given - (upper << 16);
+    uint32_t part;
+
+    sums[0] = (int32_t)((lower - (odd << 8)) << 8) >> 8;
+    sums[1] = (int32_t)(lower - (uint32_t)sums[0]) >> 8;
+    part = (odd - (uint32_t)sums[1]) >> 16;
+    sums[2] = (int32_t)((upper - (part << 8)) << 8) >> 8;
+    sums[3] = ((int32_t)(upper - (part << 8) - (uint32_t)sums[2]) >> 8) + (int32_t)part;
 }
 
 AI_INLINE int32_t ai_saturate_8(int32_t a)
@@ -236,6 +333,45 @@ AI_INLINE int32_t ai_smmlar(int32_t a, int32_t b, int32_t c)
 #else
     return ai_add((int32_t)(((int64_t)a * b + ((int64_t)1 << 31)) >> 32), c);
 #endif
+}
+
+/* Copy `count` codes forwards, words where both addresses allow. */
+AI_INLINE void ai_copy_codes(int8_t *target, const int8_t *source, int32_t count)
+{
+    int32_t left = count;
+
+    if ((((uintptr_t)target | (uintptr_t)source) & 3U) == 0U) {
+        for (; left >= 16; left -= 16) {
+            const int32_t first = ai_load_word(source);
+            const int32_t second = ai_load_word(source + 4);
+            const int32_t third = ai_load_word(source + 8);
+            const int32_t fourth = ai_load_word(source + 12);
+            ai_store_word(target, first);
+            ai_store_word(target + 4, second);
+            ai_store_word(target + 8, third);
+            ai_store_word(target + 12, fourth);
+            source += 16;
+            target += 16;
+        }
+    }
+    for (; left > 0; left--) {
+        *target = *source;
+        source++;
+        target++;
+    }
+}
+
+/* The sum of `count` codes. */
+AI_INLINE int32_t ai_sum_codes(const int8_t *codes, int32_t count)
+{
+    const int8_t *const end = codes + count;
+    int32_t sum = 0;
+
+    while (codes != end) {
+        sum += *codes;
+        codes++;
+    }
+    return sum;
 }
 
 /* Copy, or fill with one code, `count` bytes (a multiple of four), a word at a time. */

@@ -11,6 +11,7 @@ from .context import KernelContext
 from .convolution_block import lower_convolution_block
 from .depthwise import lower_depthwise
 from .linear import LinearKernel, add_linear_call, form_of
+from .scalar_block import has_scalar_blocks, lower_triples
 from .stage import OutputStage, output_stage
 from .window import detail_text, geometry_of, removed_text
 
@@ -26,7 +27,8 @@ def lower_conv2d(ctx: KernelContext, call: relax.Call, node: str, data: str, out
     if groups == channels_in and groups > 1:
         lower_depthwise(ctx, call, node, data, output, weight, stage)
     elif form == "scalar":
-        _lower_scalar(ctx, call, node, data, output, weight, stage)
+        if not has_scalar_blocks(ctx) or not lower_triples(ctx, call, node, data, output, weight, stage):
+            _lower_scalar(ctx, call, node, data, output, weight, stage)
     else:
         lower_convolution_block(ctx, call, node, data, output, weight, stage, form)
     ctx.library.calls[-1].detail += removed_text(call)

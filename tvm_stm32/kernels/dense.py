@@ -27,6 +27,7 @@ from .context import KernelContext
 from .convolution_block import tile_rows
 from .linear import LinearKernel, add_linear_call, form_of
 from .nibbles import bits_text, nibble_records, weight_bits
+from .scalar_block import has_scalar_blocks, lower_quads
 from .stage import OutputStage, output_stage
 from .window import removed_text
 
@@ -38,7 +39,8 @@ def lower_dense(ctx: KernelContext, call: relax.Call, node: str, data: str, outp
     stage, weight = output_stage(call, weight, bias)
     form = form_of(ctx)
     if form == "scalar":
-        _lower_scalar(ctx, call, node, data, output, weight, stage)
+        if not has_scalar_blocks(ctx) or not lower_quads(ctx, call, node, data, output, weight, stage):
+            _lower_scalar(ctx, call, node, data, output, weight, stage)
     else:
         widths = {"vector": 8}
         bits = weight_bits(ctx, weight, stage)

@@ -15,6 +15,7 @@ from .depthwise_block import (
     lower_depthwise_ring,
 )
 from .linear import LinearKernel, add_linear_call
+from .scalar_block import has_scalar_blocks, lower_depthwise_rows
 from .stage import OutputStage
 from .window import detail_text, geometry_of
 
@@ -43,6 +44,8 @@ def lower_depthwise(
         candidates["pixel"] = lambda trial: lower_depthwise_any(trial, node, data, output, weight, stage, geometry)
     if candidates:
         lower_best(ctx, node, candidates)
+        return
+    if has_scalar_blocks(ctx) and lower_depthwise_rows(ctx, node, data, output, weight, stage, geometry):
         return
     weights = np.ascontiguousarray(weight[..., 0].transpose(1, 2, 0))  # taps by channels
     source = ctx.render("depthwise.c.j2", **geometry, multiplier=multiplier, **stage.values)

@@ -1,6 +1,6 @@
 """Linear kernels whose tables of bias, multiplier and shift are arrays of their own, and the form a target gets.
 
-* scalar: portable C, two pixels by two channels on an int16 tile;
+* scalar: portable C, two pixels by two channels on an int16 tile; M0+ and M3 have blocks too (:mod:`.scalar_block`);
 * dsp, mve: generated blocks (:mod:`.block_call`); depthwise kernels whose channels are not in fours stay scalar.
 """
 

@@ -26,7 +26,7 @@ _HALVES = {register: f"d{2 * n}, d{2 * n + 1}" for n, register in enumerate(_SAV
 
 # Instructions that have a 16-bit form too.
 _NARROW = {"ldr", "ldrb", "ldrsb", "str", "strb", "strh", "ldmia", "stmia"}
-_NARROW |= {"add", "sub", "subs", "mov", "lsl", "asr", "eor", "and", "cmp", "bne"}
+_NARROW |= {"add", "sub", "subs", "mov", "lsl", "lsr", "asr", "eor", "and", "cmp", "bne"}
 
 # Characters a string of C99 may have everywhere; a repetition is far shorter than the difference kept to it.
 _LONGEST_STRING = 4095

@@ -32,12 +32,34 @@ OPERATIONS = {
     # Memory.
     "load": Operation("ldr {d}, [{a}, #{i}]", "{d} = ai_load({a} + {i});"),
     "load_2": Operation("ldrd {d}, {e}, [{a}, #{i}]", "{d} = ai_load({a} + {i});\n{e} = ai_load({a} + {i} + 4);"),
-    "take_1": Operation("ldr {d}, [{a}], #4", "{d} = ai_load({a});\n{a} += 4;"),
+    "take_1": Operation("ldr {d}, [{a}], #4", "{d} = ai_load_word({a});\n{a} += 4;"),
     "take_2": Operation("ldmia {a}!, {{{d}, {e}}}", "{d} = ai_load({a});\n{e} = ai_load({a} + 4);\n{a} += 8;"),
     "take_3": Operation(
         "ldmia {a}!, {{{d}, {e}, {f}}}",
         "{d} = ai_load({a});\n{e} = ai_load({a} + 4);\n{f} = ai_load({a} + 8);\n{a} += 12;",
     ),
+    # Words at multiples of four.
+    "take_words_2": Operation("", "{d} = ai_load_word({a});\n{e} = ai_load_word({a} + 4);\n{a} += 8;"),
+    "take_words_4": Operation(
+        "",
+        "{d} = ai_load_word({a});\n{e} = ai_load_word({a} + 4);\n{f} = ai_load_word({a} + 8);\n"
+        "{g} = ai_load_word({a} + 12);\n{a} += 16;",
+    ),
+    "put_words_3": Operation(
+        "", "ai_store_word({d}, {a});\nai_store_word({d} + 4, {b});\nai_store_word({d} + 8, {c});\n{d} += 12;", True
+    ),
+    "put_words_4": Operation(
+        "",
+        "ai_store_word({d}, {a});\nai_store_word({d} + 4, {b});\nai_store_word({d} + 8, {c});\n"
+        "ai_store_word({d} + 12, {r[3]});\n{d} += 16;",
+        True,
+    ),
+    "store_word": Operation("str {b}, [{a}, #{i}]", "ai_store_word({a} + {i}, {b});"),
+    "load_word": Operation("ldr {d}, [{a}, #{i}]", "{d} = ai_load_word({a} + {i});"),
+    "sign_byte": Operation("sxtb {d}, {a}", "{d} = (int8_t)({a} & 0xFF);"),
+    "multiply_by": Operation("mul {d}, {d}, {a}", "{d} = ai_multiply_add({d}, {a}, 0);", in_place=True),
+    "add_to": Operation("add {d}, {d}, {a}", "{d} = ai_add({d}, {a});", in_place=True),
+    "and_with": Operation("and {d}, {d}, {a}", "{d} = {d} & {a};", in_place=True),
     "load_u8": Operation("ldrb {d}, [{a}, #{i}]", "{d} = (uint8_t){a}[{i}];"),
     "load_s8": Operation("ldrsb {d}, [{a}, #{i}]", "{d} = {a}[{i}];"),
     "store": Operation("str {b}, [{a}, #{i}]", "ai_store({a} + {i}, {b});"),
@@ -78,6 +100,28 @@ OPERATIONS = {
     "at_most": Operation("cmp {d}, #{i}\nit gt\nmovgt {d}, #{i}", "{d} = ({d} > {i}) ? {i} : {d};", in_place=True),
     "at_least_of": Operation("cmp {d}, {a}\nit lt\nmovlt {d}, {a}", "{d} = ({d} < {a}) ? {a} : {d};", in_place=True),
     "at_most_of": Operation("cmp {d}, {a}\nit gt\nmovgt {d}, {a}", "{d} = ({d} > {a}) ? {a} : {d};", in_place=True),
+    "add_shifted_left_10": Operation("add {d}, {a}, {b}, lsl #10", "{d} = ai_add({a}, ai_shift_left({b}, 10));"),
+    "add_shifted_left_21": Operation("add {d}, {a}, {b}, lsl #21", "{d} = ai_add({a}, ai_shift_left({b}, 21));"),
+    "add_shifted_right_16": Operation(
+        "add {d}, {a}, {b}, lsr #16", "{d} = ai_add({a}, ai_shift_right_unsigned({b}, 16));"
+    ),
+    "add_shifted_right_21": Operation(
+        "add {d}, {a}, {b}, lsr #21", "{d} = ai_add({a}, ai_shift_right_unsigned({b}, 21));"
+    ),
+    "subtract_shifted_left_8": Operation("sub {d}, {a}, {b}, lsl #8", "{d} = ai_subtract({a}, ai_shift_left({b}, 8));"),
+    "subtract_shifted_left_16": Operation(
+        "sub {d}, {a}, {b}, lsl #16", "{d} = ai_subtract({a}, ai_shift_left({b}, 16));"
+    ),
+    "subtract_shifted_right_8": Operation(
+        "sub {d}, {a}, {b}, lsr #8", "{d} = ai_subtract({a}, ai_shift_right_unsigned({b}, 8));"
+    ),
+    "subtract_shifted_right_11": Operation(
+        "sub {d}, {a}, {b}, lsr #11", "{d} = ai_subtract({a}, ai_shift_right_unsigned({b}, 11));"
+    ),
+    "and_shifted_right_8": Operation("and {d}, {a}, {b}, lsr #8", "{d} = {a} & ai_shift_right_unsigned({b}, 8);"),
+    "shift_right_unsigned": Operation("lsr {d}, {a}, #{i}", "{d} = ai_shift_right_unsigned({a}, {i});"),
+    "low_field_21": Operation("sbfx {d}, {a}, #0, #21", "{d} = ai_shift_left({a}, 11) >> 11;"),
+    "low_field_24": Operation("sbfx {d}, {a}, #0, #24", "{d} = ai_shift_left({a}, 8) >> 8;"),
     "saturate_8": Operation("ssat {d}, #8, {a}", "{d} = ai_saturate_8({a});"),
     "half_saturate_8": Operation("ssat {d}, #8, {a}, asr #1", "{d} = ai_saturate_8({a} >> 1);"),
     "saturate_16": Operation("ssat {d}, #16, {a}", "{d} = ai_clamp({a}, INT16_MIN, INT16_MAX);"),
@@ -149,5 +193,17 @@ OPERATIONS = {
     "vmax_16": Operation("vmax.s16 {d}, {a}, {b}", "{d} = vmaxq_s16({a}, {b});"),
     "vmin_16": Operation("vmin.s16 {d}, {a}, {b}", "{d} = vminq_s16({a}, {b});"),
     "vspread_16": Operation("vdup.16 {d}, {a}", "{d} = vdupq_n_s16((int16_t){a});"),
+    "multiply": Operation("mul {d}, {a}, {b}", "{d} = ai_multiply_add({a}, {b}, 0);"),
+    # 64-bit sums, low word first.
+    "multiply_add_long": Operation(
+        "smlal {w[0]}, {w[1]}, {r[0]}, {r[1]}",
+        "ai_multiply_add_long(&{w[0]}, &{w[1]}, {r[0]}, {r[1]});",
+        in_place=True,
+    ),
+    # Of cores without long products: C only.
+    "scale_parts": Operation("", "{d} = ai_scale_parts({a}, {b}, 1);"),
+    "scale_parts_down": Operation("", "{d} = ai_scale_parts({a}, {b}, 0);"),
+    "scale_parts_wide": Operation("", "{d} = ai_scale_parts_wide({a}, {b}, 1);"),
+    "scale_parts_wide_down": Operation("", "{d} = ai_scale_parts_wide({a}, {b}, 0);"),
     "multiply_add": Operation("mla {d}, {a}, {b}, {c}", "{d} = ai_multiply_add({a}, {b}, {c});"),
 }

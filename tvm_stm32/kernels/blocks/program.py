@@ -152,13 +152,13 @@ class Block:
         return target or variable
 
     @contextmanager
-    def loop(self, name: str, count: int, *, parked: bool = False) -> Iterator[None]:
-        """Do what follows ``count`` times (at least once)."""
+    def loop(self, name: str, count: int, *, parked: bool = False, register: str = "") -> Iterator[None]:
+        """Do what follows ``count`` times (at least once); ``register`` is the one that counts."""
         assert count >= 1
         if count == 1:
             yield
             return
-        counter = self.set(self.variable(name), count)
+        counter = self.set(self.variable(name, register=register), count)
         if parked:
             self.park(counter)
         body: list[Item] = []
