@@ -49,7 +49,14 @@ def need_board(board: str) -> None:
 
 
 def build_and_run(
-    library: Library, board_name: str, samples: list[bytes], folder: Path, *, count: bool = False, cpu: str = ""
+    library: Library,
+    board_name: str,
+    samples: list[bytes],
+    folder: Path,
+    *,
+    count: bool = False,
+    optimize: str = "-O2",
+    cpu: str = "",
 ) -> tuple[list[bytes], RunResult]:
     """Emit, compile (warnings are errors), link and run; the packed outputs of each sample.
 
@@ -68,6 +75,7 @@ def build_and_run(
         folder,
         "test",
         network=library.name,
+        optimize=optimize,
         defines=["AI_USE_SECTIONS"],
         warnings_as_errors=True,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvm_stm32.numerics import MULTIPLY
+from tvm_stm32.numerics import MULTIPLY, gemmlowp
 
 
 def finish(acc, multiplier, shift, zero_point, rounding, low, high):
@@ -43,4 +43,23 @@ def pool(x, size, strides, padding, out_shape, combine):
             y, left = oy * strides[0] - padding[0], ox * strides[1] - padding[1]
             window = x[:, max(0, y) : y + size[0], max(0, left) : left + size[1]].astype(np.int64)
             out[:, oy, ox] = combine(window)
+    return out
+
+
+def softmax_tflm(x, multiplier, shift, smallest):
+    """TFLM's int8 softmax of each row of a matrix, element by element; differences below ``smallest`` count as none."""
+    out = np.full(x.shape, -128, np.int8)
+    for row, result in zip(x.astype(np.int64), out, strict=True):
+        exponentials = [
+            gemmlowp.exp_on_negative_values(gemmlowp.high_multiply(int(d) << shift, multiplier), 5)
+            if d >= smallest
+            else None
+            for d in row - row.max()
+        ]
+        total = sum(gemmlowp.divide_by_pot(e, 12) for e in exponentials if e is not None)
+        scale, places = gemmlowp.reciprocal(total)
+        for index, exponential in enumerate(exponentials):
+            if exponential is not None:
+                quotient = gemmlowp.divide_by_pot(gemmlowp.high_multiply(scale, exponential), places + 4)
+                result[index] = min(127, quotient - 128)
     return out

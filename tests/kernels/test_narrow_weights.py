@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernels import reference
-from kernels.test_int8_operators import Case, finished, network, requantization
+from kernels.fixed_cases import Case, finished, network, requantization
 from support import build_and_run, random_bytes
 
 from tvm_stm32 import memory

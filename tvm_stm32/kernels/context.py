@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import jinja2
@@ -48,19 +49,8 @@ class KernelContext:
     forms: Mapping[str, str] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
     repeats: int = 1
-    _templates: jinja2.Environment = field(init=False)
     _by_source: dict[str, str] = field(init=False, default_factory=dict)
     _by_data: dict[tuple[str, tuple[int, ...], bytes], str] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._templates = jinja2.Environment(
-            loader=jinja2.PackageLoader("tvm_stm32.kernels"),
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-        )
-        self._templates.globals["step"] = _step
 
     def fork(self) -> KernelContext:
         """A context in which an operator can be lowered on trial."""
@@ -87,7 +77,7 @@ class KernelContext:
 
     def render(self, template: str, **values: Any) -> str:
         """C text of a template; ``NAME`` in it stands for the kernel's name (see :meth:`kernel`)."""
-        return self._templates.get_template(template).render(target=self.target, **values)
+        return _templates().get_template(template).render(target=self.target, **values)
 
     def kernel(self, stem: str, source: str, **properties: Any) -> Kernel:
         """The kernel with this source, shared by all operators whose source is the same. ``NAME`` becomes its name."""
@@ -158,6 +148,20 @@ class KernelContext:
     def add_call(self, call: Call) -> None:
         """Append a call to the network."""
         self.library.calls.append(call)
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    """One for all contexts: a template is compiled once."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("tvm_stm32.kernels"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.globals["step"] = _step
+    return environment
 
 
 _SIGNATURE = re.compile(r"^((?:static|AI_INLINE|AI_NAKED) void \w+\()([^{;]*?)(\)\n\{)", re.M | re.S)

@@ -69,12 +69,13 @@ def has_long_products(ctx: KernelContext) -> bool:
 
 def scalar_function(ctx: KernelContext, block: Block, stem: str, *, small: bool = False) -> str:
     """The block's function, which all operators share that need it: assembly on M3 and, of ``small`` ones, on M0+."""
+    title = f"Block {stem}."
     if not ctx.assembly:
-        text = c_text(block)
+        text = c_text(block, title)
     elif has_long_products(ctx):
-        text = assembly_text(block, wide=ctx.level == "time")
+        text = assembly_text(block, title, wide=ctx.level == "time")
     else:
-        text = small_assembly_text(block) if small else c_text(block)
+        text = small_assembly_text(block, title) if small else c_text(block, title)
     return ctx.kernel(stem, text, headers=_HEADERS).name
 
 

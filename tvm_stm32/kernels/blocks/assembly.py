@@ -15,6 +15,7 @@ from .program import (
     Park,
     Repeat,
     Unpark,
+    Variable,
 )
 from .registers import allocate, parked
 
@@ -39,6 +40,44 @@ def assembly_text(block: Block, title: str = "", *, wide: bool = False) -> str:
     instructions in a row that lie across two cost a cycle (M3, M4).
     """
     return _Printer(block, title, wide).function()
+
+
+def naked_function(block: Block, registers: dict[Variable, str], lines: list[str], title: str, first: str = "") -> str:
+    """``NAME`` as C around these lines of assembly, under a comment; each statement begins with the line ``first``."""
+    names = [
+        f"{parameter.ctype}{'' if parameter.ctype.endswith('*') else ' '}{parameter.name} AI_UNUSED"
+        for parameter in block.parameters
+    ]
+    text = [*_legend(title, registers), f"AI_NAKED void NAME({', '.join(names)})", "{"]
+    for statement in _statements(lines):
+        shown = [first, *statement] if first else statement
+        text += ["    __asm__ volatile(", *(f'        "{line}\\n"' for line in shown), "    );"]
+    return "\n".join([*text, "}"]) + "\n"
+
+
+def _legend(title: str, registers: dict[Variable, str]) -> list[str]:
+    """Title, and which variables are in which register, as a comment."""
+    holders: dict[str, list[str]] = {}
+    for variable, register in registers.items():
+        holders.setdefault(register, []).append(variable.name)
+    order = sorted(holders, key=lambda register: (register[0] == "q", len(register), register))
+    words = [f"{register} {'/'.join(dict.fromkeys(holders[register]))}" for register in order]
+    lines = textwrap.wrap("; ".join(words), 114, break_long_words=False)
+    return ["/*", f" * {title}", *(f" * {line}" for line in lines), " */"]
+
+
+def _statements(lines: list[str]) -> list[list[str]]:
+    """Lines in groups whose text is short enough for a string of C99; repetitions stay whole."""
+    groups: list[list[str]] = [[]]
+    length, repeating = 0, False
+    for line in lines:
+        if length > _LONGEST_STRING - 1000 and not repeating:
+            groups.append([])
+            length = 0
+        groups[-1].append(line)
+        length += len(line) + 1
+        repeating = (repeating or line.startswith(".rept")) and line != ".endr"
+    return groups
 
 
 class _Printer:
@@ -68,37 +107,7 @@ class _Printer:
         if vectors:
             self._line(f"vpop {{{', '.join(_HALVES[register] for register in vectors)}}}")
         self._line(f"pop {{{', '.join([*saved, 'pc'])}}}")
-        names = [
-            f"{parameter.ctype}{'' if parameter.ctype.endswith('*') else ' '}{parameter.name} AI_UNUSED"
-            for parameter in self.block.parameters
-        ]
-        text = [*self._legend(), f"AI_NAKED void NAME({', '.join(names)})", "{"]
-        for statement in self._statements():
-            text += ["    __asm__ volatile(", *(f'        "{line}\\n"' for line in statement), "    );"]
-        return "\n".join([*text, "}"]) + "\n"
-
-    def _legend(self) -> list[str]:
-        """Title, and which variables are in which register, as a comment."""
-        holders: dict[str, list[str]] = {}
-        for variable, register in self.registers.items():
-            holders.setdefault(register, []).append(variable.name)
-        order = sorted(holders, key=lambda register: (register[0] == "q", len(register), register))
-        words = [f"{register} {'/'.join(dict.fromkeys(holders[register]))}" for register in order]
-        lines = textwrap.wrap("; ".join(words), 114, break_long_words=False)
-        return ["/*", f" * {self.title}", *(f" * {line}" for line in lines), " */"]
-
-    def _statements(self) -> list[list[str]]:
-        """Lines in groups whose text is short enough for a string of C99; repetitions stay whole."""
-        groups: list[list[str]] = [[]]
-        length, repeating = 0, False
-        for line in self.lines:
-            if length > _LONGEST_STRING - 1000 and not repeating:
-                groups.append([])
-                length = 0
-            groups[-1].append(line)
-            length += len(line) + 1
-            repeating = (repeating or line.startswith(".rept")) and line != ".endr"
-        return groups
+        return naked_function(self.block, self.registers, self.lines, self.title)
 
     def _line(self, text: str) -> None:
         mnemonic, _, operands = text.partition(" ")

@@ -5,7 +5,8 @@ A counter of a loop is in a high register and counted in r7, which a block must 
 
 from __future__ import annotations
 
-from .program import Block, Comment, Constant, Instruction, Item, Loop, Park, Repeat, Unpark
+from .assembly import naked_function
+from .program import Block, Constant, Instruction, Item, Loop, Park, Repeat, Unpark
 from .registers import allocate, parked
 
 _SCRATCH = "r7"
@@ -30,17 +31,17 @@ _INSTRUCTIONS = {
 }
 
 
-def small_assembly_text(block: Block) -> str:
+def small_assembly_text(block: Block, title: str = "") -> str:
     """The function ``NAME`` in C around its assembly."""
-    return _Printer(block).function()
+    return _Printer(block, title).function()
 
 
 class _Printer:
-    def __init__(self, block: Block) -> None:
-        self.block = block
+    def __init__(self, block: Block, title: str) -> None:
+        self.block, self.title = block, title
         self.registers = allocate(block)
         self.slots = {variable: 4 * number for number, variable in enumerate(parked(block))}
-        self.lines: list[tuple[str, str]] = []
+        self.lines: list[str] = []
         self.labels = 0
 
     def function(self) -> str:
@@ -58,24 +59,15 @@ class _Printer:
         for here, high in zip(_SAVED_LOW, _SAVED_HIGH, strict=True):
             self._line(f"mov {high}, {here}")
         self._line(f"pop {{{low}, pc}}")
-        names = [
-            f"{parameter.ctype}{'' if parameter.ctype.endswith('*') else ' '}{parameter.name} AI_UNUSED"
-            for parameter in self.block.parameters
-        ]
         # Compilers leave inline assembly of these cores in the old syntax.
-        text = [f"AI_NAKED void NAME({', '.join(names)})", "{", "    __asm__ volatile("]
-        for line, note in [(".syntax unified", ""), *self.lines]:
-            shown = f'        "{line}\\n"'
-            text.append(f"{shown:<52}/* {note} */" if note else shown)
-        return "\n".join([*text, "    );", "}"]) + "\n"
+        return naked_function(self.block, self.registers, self.lines, self.title, ".syntax unified")
 
-    def _line(self, text: str, note: str = "") -> None:
-        self.lines.append((text, note))
+    def _line(self, text: str) -> None:
+        self.lines.append(text)
 
     def _items(self, items: list[Item]) -> None:
         for item in items:
-            if not isinstance(item, Comment):
-                self._item(item)
+            self._item(item)
 
     def _item(self, item: Item) -> None:
         if isinstance(item, Instruction):

@@ -119,7 +119,6 @@ OPERATIONS = {
         "sub {d}, {a}, {b}, lsr #11", "{d} = ai_subtract({a}, ai_shift_right_unsigned({b}, 11));"
     ),
     "and_shifted_right_8": Operation("and {d}, {a}, {b}, lsr #8", "{d} = {a} & ai_shift_right_unsigned({b}, 8);"),
-    "shift_right_unsigned": Operation("lsr {d}, {a}, #{i}", "{d} = ai_shift_right_unsigned({a}, {i});"),
     "low_field_21": Operation("sbfx {d}, {a}, #0, #21", "{d} = ai_shift_left({a}, 11) >> 11;"),
     "low_field_24": Operation("sbfx {d}, {a}, #0, #24", "{d} = ai_shift_left({a}, 8) >> 8;"),
     "saturate_8": Operation("ssat {d}, #8, {a}", "{d} = ai_saturate_8({a});"),
