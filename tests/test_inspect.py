@@ -43,7 +43,7 @@ class Checker(HTMLParser):
 def test_text_names_operators_shapes_and_sizes():
     text = inspect_model(Choice(DIGITS))
     assert "input   image  1x8x8x1 int8  scale 0.00392156979 zero point -128" in text
-    assert re.search(r"depthwise_conv2d +1x8x8x12 +6,912", text)
+    assert re.search(r"depthwise_conv2d +pairs +1x8x8x12 +6,912", text)
     assert "61,184" in text
     assert "bytes of RAM" in text
 

@@ -8,8 +8,9 @@ import random
 import pytest
 from support import MLPERF_TINY, shared
 
-from tvm_stm32 import memory
+from tvm_stm32 import compiler, memory
 from tvm_stm32.compiler import CompileOptions, compile_model
+from tvm_stm32.errors import CapacityError
 from tvm_stm32.library import Argument, Call, Library, Tensor
 from tvm_stm32.memory.lifetimes import Buffer, lifetimes
 from tvm_stm32.memory.planner import lower_bound, place
@@ -80,3 +81,10 @@ def test_a_tensor_used_later_is_not_overwritten():
     library.output_tensors = ["sum"]
     memory.plan(library)
     assert library.tensors["in"].offset != library.tensors["mid"].offset
+
+
+def test_more_inputs_than_the_api_counts_are_refused():
+    tensors = {f"in{i}": Tensor(f"in{i}", (1,), "int8") for i in range(256)}
+    library = Library("net", Provenance("many.onnx", "0" * 64, "onnx"), {}, [], [], list(tensors), [], tensors=tensors)
+    with pytest.raises(CapacityError, match=r"many\.onnx has 256 inputs"):
+        compiler._check_addresses(library)

@@ -15,6 +15,7 @@ from .model import Model
 from .target import Target
 
 ADDRESSES = 1 << 31
+TENSORS = 255
 LEVELS = ("time", "balanced", "ram", "size")
 ALIGNMENTS = (8, 16, 32)
 
@@ -158,6 +159,13 @@ def _check_addresses(library: Library) -> None:
             f"{library.provenance.file_name} needs {library.arena_size:,} bytes of RAM",
             why="a Cortex-M addresses 4 GB, half of it at most RAM",
         )
+    for kind, names in (("inputs", library.input_tensors), ("outputs", library.output_tensors)):
+        if len(names) > TENSORS:
+            raise CapacityError(
+                f"{library.provenance.file_name} has {len(names):,} {kind}",
+                why=f"the ai_* API counts them in a byte, up to {TENSORS}",
+                hint="join some of them in the model",
+            )
 
 
 @contextlib.contextmanager
