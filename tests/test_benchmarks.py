@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 
@@ -11,8 +12,19 @@ from support import MLPERF_TINY, ROOT, need_board, shared
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import kernels
 import mlperf_tiny
+
+
+def script(name: str):
+    """A script of ``benchmarks/``: a folder of the tests bears the name of one."""
+    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", ROOT / "benchmarks" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+kernels = script("kernels")
 
 
 def run(command, arguments):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from tvm import relax
@@ -34,7 +33,7 @@ from .context import KernelContext
 from .convolution_rows import fits_rows, lower_convolution_rows
 from .nibbles import bits_text, nibble_records, weight_bits
 from .stage import OutputStage
-from .window import detail_text, geometry_of
+from .window import Site, detail_text, geometry_of
 from .winograd import fits_winograd, lower_winograd
 
 
@@ -51,15 +50,14 @@ def lower_convolution_block(
     """Any ``q.conv2d`` (``form`` dsp or mve) by the form of kernel that suits best."""
     geometry = geometry_of(call, weight)
     groups = int(dialect.attributes(call)["groups"])
+    site = Site((node, data, output), weight, stage, geometry)
     requantizer = requantizer_of(ctx, stage, weight, form)
     candidates: dict[str, Lower] = {}
     if form == "dsp" and fits_winograd(weight, stage, geometry, groups):
-        candidates["winograd"] = lambda trial: lower_winograd(trial, node, data, output, weight, stage, geometry)
+        candidates["winograd"] = lambda trial: lower_winograd(trial, site)
     if requantizer is not None and fits_rows(weight, geometry, groups, form):
-        candidates["rows"] = lambda trial: lower_convolution_rows(
-            trial, node, data, output, weight, stage, requantizer, geometry, form
-        )
-    convolution = _Convolution(node, data, output, weight, stage, geometry, groups, form)
+        candidates["rows"] = lambda trial: lower_convolution_rows(trial, site, requantizer, form)
+    convolution = _Convolution(site, groups, form)
     candidates["tile"] = convolution.lower
     if ctx.level != "time" and convolution.shareable(ctx):
         candidates["shared"] = lambda trial: convolution.lower(trial, shared=True)
@@ -74,51 +72,46 @@ def lower_convolution_block(
 class _Convolution:
     """A convolution on a tile of gathered patches, or of pixels as they lie in the input."""
 
-    node: str
-    data: str
-    output: str
-    weight: np.ndarray
-    stage: OutputStage
-    geometry: dict[str, Any]
+    site: Site
     groups: int
     form: str
 
     @property
     def total(self) -> int:
         """Output pixels."""
-        return int(self.geometry["batch"] * self.geometry["out_h"] * self.geometry["out_w"])
+        return int(self.site.geometry["batch"] * self.site.geometry["out_h"] * self.site.geometry["out_w"])
 
     def in_place(self, ctx: KernelContext) -> bool:
         """Whether a pixel's depths lie in the input as in the tile."""
-        geometry, weight = self.geometry, self.weight
+        geometry, weight = self.site.geometry, self.site.weight
         ones = (weight.shape[1], weight.shape[2], geometry["stride_h"], geometry["stride_w"], self.groups)
-        requantizer = requantizer_of(ctx, self.stage, weight, self.form)
+        requantizer = requantizer_of(ctx, self.site.stage, weight, self.form)
         return ones == (1, 1, 1, 1, 1) and not geometry["padded"] and requantizer is not None
 
     def together(self, ctx: KernelContext) -> bool:
         """Whether four pixels that lie one behind the other are widened together."""
-        depth = self.weight.shape[3]
+        depth = self.site.weight.shape[3]
         fits = self.form == "dsp" and depth % 4 == 0 and self.total >= 4 and 3 * depth < 4092
         return fits and self.in_place(ctx)
 
     def shareable(self, ctx: KernelContext) -> bool:
         """Whether blocks for any shape will do."""
-        requantizer = requantizer_of(ctx, self.stage, self.weight, self.form)
-        fits = self.form == "dsp" and requantizer is not None and len(self.weight) % 2 == 0 and self.groups == 1
+        requantizer = requantizer_of(ctx, self.site.stage, self.site.weight, self.form)
+        fits = self.form == "dsp" and requantizer is not None and len(self.site.weight) % 2 == 0 and self.groups == 1
         return fits and (self.together(ctx) or self.total % 4 == 0)
 
     def lower(self, ctx: KernelContext, shared: bool = False, narrow: bool = False) -> None:
         """Make the kernel; ``shared``: from blocks that other layers use too, ``narrow``: weights stay packed."""
-        geometry, weight, groups, form = self.geometry, self.weight, self.groups, self.form
+        geometry, weight, groups, form = self.site.geometry, self.site.weight, self.groups, self.form
         group_in, group_out, total = weight.shape[3], weight.shape[0] // groups, self.total
         contiguous = groups == 1 and geometry["dilation_w"] == 1
         run = weight.shape[2] * group_in if contiguous else group_in
         matrix = weight.reshape(weight.shape[0], -1)
-        requantizer = requantizer_of(ctx, self.stage, weight, form)
+        requantizer = requantizer_of(ctx, self.site.stage, weight, form)
         direct = form == "mve" and self.in_place(ctx) and group_in % 16 == 0
         together = self.together(ctx)
-        product = _Product(ctx, group_out, total, self.stage, requantizer, geometry["input_zero_point"], groups)
-        product.bits = weight_bits(ctx, weight, self.stage) if narrow else 8
+        product = _Product(ctx, group_out, total, self.site.stage, requantizer, geometry["input_zero_point"], groups)
+        product.bits = weight_bits(ctx, weight, self.site.stage) if narrow else 8
         if form == "mve":
             product.make_mve(matrix)
         elif shared:
@@ -143,7 +136,7 @@ class _Convolution:
         source = ctx.render(
             "conv2d_block.c.j2",
             **geometry,
-            **finish_values(self.stage, requantizer),
+            **finish_values(self.site.stage, requantizer),
             **product.texts,
             mve=form == "mve",
             pixels=product.pixels,
@@ -172,13 +165,11 @@ class _Convolution:
             ctx,
             kernel,
             "conv2d",
-            self.node,
-            self.data,
-            self.output,
+            *self.site.names,
             product.records,
             macs=total * weight.size,
             detail=detail_text(geometry, weight, groups, form) + bits_text(product.bits),
-            finish=None if requantizer else self.stage,
+            finish=None if requantizer else self.site.stage,
         )
 
 

@@ -15,8 +15,7 @@ from .blocks.matmul import Layout, copy_block, matmul_block, matmul_records, row
 from .blocks.matmul_mve import VectorLayout, matmul_mve_block, matmul_mve_records
 from .blocks.requantize import Requantizer
 from .context import KernelContext
-from .stage import OutputStage
-from .window import detail_text
+from .window import Site, detail_text
 
 
 def fits_rows(weight: np.ndarray, geometry: dict[str, Any], groups: int, form: str) -> bool:
@@ -48,16 +47,12 @@ def _covers_rows(geometry: dict[str, Any]) -> bool:
 
 def lower_convolution_rows(
     ctx: KernelContext,
-    node: str,
-    data: str,
-    output: str,
-    weight: np.ndarray,
-    stage: OutputStage,
+    site: Site,
     requantizer: Requantizer,
-    geometry: dict[str, Any],
     form: str,
 ) -> None:
     """A ``q.conv2d`` for which :func:`fits_rows` holds."""
+    weight, stage, geometry = site.weight, site.stage, site.geometry
     channels, kernel_h, kernel_w, channels_in = weight.shape
     pixels = _pixels(form)
     zero_point = geometry["input_zero_point"]
@@ -131,9 +126,7 @@ def lower_convolution_rows(
         ctx,
         kernel,
         "conv2d",
-        node,
-        data,
-        output,
+        *site.names,
         records,
         macs=geometry["batch"] * out_h * geometry["out_w"] * weight.size,
         detail=detail_text(geometry, weight, 1, f"{form} rows"),

@@ -17,7 +17,7 @@ from .depthwise_block import (
 from .linear import LinearKernel, add_linear_call
 from .scalar_block import has_scalar_blocks, lower_depthwise_rows
 from .stage import OutputStage
-from .window import detail_text, geometry_of
+from .window import Site, detail_text, geometry_of
 
 
 def lower_depthwise(
@@ -31,21 +31,20 @@ def lower_depthwise(
 ) -> None:
     """``q.conv2d`` whose groups have one input channel each."""
     geometry = geometry_of(call, weight)
+    site = Site((node, data, output), weight, stage, geometry)
     multiplier = weight.shape[0] // geometry["channels_in"]
     channels = weight.shape[0]
     candidates: dict[str, Lower] = {}
     if multiplier == 1 and ctx.target.mve and fits_ring(stage, geometry):
-        candidates["ring"] = lambda trial: lower_depthwise_ring(trial, node, data, output, weight, stage, geometry)
+        candidates["ring"] = lambda trial: lower_depthwise_ring(trial, site)
     elif multiplier == 1 and channels % 4 == 0 and ctx.target.dsp:
         if fits_pairs(ctx, stage, weight, geometry):
-            candidates["pairs"] = lambda trial: lower_depthwise_block(
-                trial, node, data, output, weight, stage, geometry
-            )
-        candidates["pixel"] = lambda trial: lower_depthwise_any(trial, node, data, output, weight, stage, geometry)
+            candidates["pairs"] = lambda trial: lower_depthwise_block(trial, site)
+        candidates["pixel"] = lambda trial: lower_depthwise_any(trial, site)
     if candidates:
         lower_best(ctx, node, candidates)
         return
-    if has_scalar_blocks(ctx) and lower_depthwise_rows(ctx, node, data, output, weight, stage, geometry):
+    if has_scalar_blocks(ctx) and lower_depthwise_rows(ctx, site):
         return
     weights = np.ascontiguousarray(weight[..., 0].transpose(1, 2, 0))  # taps by channels
     source = ctx.render("depthwise.c.j2", **geometry, multiplier=multiplier, **stage.values)

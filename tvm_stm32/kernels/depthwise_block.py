@@ -21,7 +21,7 @@ from .blocks.matmul_any import pairs_any_block
 from .blocks.requantize import Requantizer
 from .context import KernelContext
 from .stage import OutputStage
-from .window import detail_text
+from .window import Site, detail_text
 
 # Sums that wait for their requantization: more are faster, and more code.
 WAITING = {"time": 16, "balanced": 8, "ram": 8, "size": 4}
@@ -49,14 +49,10 @@ def columns_of(geometry: dict[str, Any]) -> int:
 
 def lower_depthwise_block(
     ctx: KernelContext,
-    node: str,
-    data: str,
-    output: str,
-    weight: np.ndarray,
-    stage: OutputStage,
-    geometry: dict[str, Any],
+    site: Site,
 ) -> None:
     """A depthwise ``q.conv2d`` for which :func:`fits_pairs` holds."""
+    weight, stage, geometry = site.weight, site.stage, site.geometry
     channels, out_h, out_w, stride = weight.shape[0], geometry["out_h"], geometry["out_w"], geometry["stride_w"]
     columns = columns_of(geometry)
     rows = 2 if stride == 1 and out_h > 1 else 1
@@ -100,9 +96,7 @@ def lower_depthwise_block(
         ctx,
         kernel,
         "depthwise_conv2d",
-        node,
-        data,
-        output,
+        *site.names,
         words,
         macs=geometry["batch"] * out_h * out_w * weight.size,
         detail=detail_text(geometry, weight, 1, "dsp"),
@@ -128,14 +122,10 @@ def may_overwrite(geometry: dict[str, Any], rows: int, stride: int, reach: int) 
 
 def lower_depthwise_any(
     ctx: KernelContext,
-    node: str,
-    data: str,
-    output: str,
-    weight: np.ndarray,
-    stage: OutputStage,
-    geometry: dict[str, Any],
+    site: Site,
 ) -> None:
     """A depthwise ``q.conv2d`` with channels in fours; border pixels go through a gathered patch."""
+    weight, stage, geometry = site.weight, site.stage, site.geometry
     channels, kernel_h, kernel_w = weight.shape[:3]
     requantizer = requantizer_of(ctx, stage, weight, "dsp")
     row_step = geometry["dilation_h"] * geometry["width"] * channels
@@ -164,9 +154,7 @@ def lower_depthwise_any(
         ctx,
         kernel,
         "depthwise_conv2d",
-        node,
-        data,
-        output,
+        *site.names,
         depthwise_any_records(weight[..., 0], stage, geometry["input_zero_point"], finished=requantizer is not None),
         macs=geometry["batch"] * geometry["out_h"] * geometry["out_w"] * weight.size,
         detail=detail_text(geometry, weight, 1, "dsp"),
@@ -181,14 +169,10 @@ def fits_ring(stage: OutputStage, geometry: dict[str, Any]) -> bool:
 
 def lower_depthwise_ring(
     ctx: KernelContext,
-    node: str,
-    data: str,
-    output: str,
-    weight: np.ndarray,
-    stage: OutputStage,
-    geometry: dict[str, Any],
+    site: Site,
 ) -> None:
     """A depthwise ``q.conv2d`` for which :func:`fits_ring` holds, on a ring of padded input rows."""
+    weight, stage, geometry = site.weight, site.stage, site.geometry
     channels, kernel_h, kernel_w = weight.shape[:3]
     stride_h, stride_w = geometry["stride_h"], geometry["stride_w"]
     out_h, out_w = geometry["out_h"], geometry["out_w"]
@@ -230,9 +214,7 @@ def lower_depthwise_ring(
         ctx,
         kernel,
         "depthwise_conv2d",
-        node,
-        data,
-        output,
+        *site.names,
         depthwise_mve_records(taps, tables, geometry["input_zero_point"]),
         macs=geometry["batch"] * out_h * out_w * weight.size,
         detail=detail_text(geometry, weight, 1, "mve"),

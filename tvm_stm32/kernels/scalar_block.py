@@ -6,8 +6,6 @@ packing or whose requantization has no fast form.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from tvm import relax
 
@@ -50,7 +48,7 @@ from .blocks.small import (
 from .blocks.vector_scalar import QUAD, fits_quads, quad_block, quad_records
 from .context import KernelContext
 from .stage import OutputStage, accumulator_bound
-from .window import detail_text, geometry_of
+from .window import Site, detail_text, geometry_of
 
 _HEADERS = ("ai_blocks.h",)
 _UNROLLED = {"time": 16, "balanced": 16}
@@ -216,14 +214,10 @@ def lower_quads(
 
 def lower_depthwise_rows(
     ctx: KernelContext,
-    node: str,
-    data: str,
-    output: str,
-    weight: np.ndarray,
-    stage: OutputStage,
-    geometry: dict[str, Any],
+    site: Site,
 ) -> bool:
     """A depthwise ``q.conv2d`` 3x3, one row of pixels at a time; False when it is not for this form."""
+    weight, stage, geometry = site.weight, site.stage, site.geometry
     requantizer = scalar_requantizer(ctx, stage, weight)
     channels, kernel_h, kernel_w = weight.shape[:3]
     out_w, stride = geometry["out_w"], geometry["stride_w"]
@@ -255,9 +249,7 @@ def lower_depthwise_rows(
         ctx,
         kernel,
         "depthwise_conv2d",
-        node,
-        data,
-        output,
+        *site.names,
         depthwise_rows_records(taps, stage, geometry["input_zero_point"], requantizer),
         macs=geometry["batch"] * geometry["out_h"] * out_w * weight.size,
         detail=detail_text(geometry, weight, 1, "rows"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,17 @@ from tvm import relax
 
 from ..graph import dialect
 from ..graph.ssa import shape_of
+from .stage import OutputStage
+
+
+@dataclass(frozen=True)
+class Site:
+    """A convolution to be lowered: node, input and output tensor, folded weights (OHWI), output stage, window."""
+
+    names: tuple[str, str, str]
+    weight: np.ndarray
+    stage: OutputStage
+    geometry: dict[str, Any]
 
 
 def geometry_of(call: relax.Call, weight: np.ndarray) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from .blocks.winograd import (
 )
 from .context import KernelContext
 from .stage import OutputStage, accumulator_bound
-from .window import detail_text
+from .window import Site, detail_text
 
 
 def fits_winograd(weight: np.ndarray, stage: OutputStage, geometry: dict[str, Any], groups: int) -> bool:
@@ -42,14 +42,10 @@ def fits_winograd(weight: np.ndarray, stage: OutputStage, geometry: dict[str, An
 
 def lower_winograd(
     ctx: KernelContext,
-    node: str,
-    data: str,
-    output: str,
-    weight: np.ndarray,
-    stage: OutputStage,
-    geometry: dict[str, Any],
+    site: Site,
 ) -> None:
     """A ``q.conv2d`` for which :func:`fits_winograd` holds."""
+    weight, stage, geometry = site.weight, site.stage, site.geometry
     channels, _, _, channels_in = weight.shape
     out_w = geometry["out_w"]
     block = winograd_block(
@@ -77,9 +73,7 @@ def lower_winograd(
         ctx,
         kernel,
         "conv2d",
-        node,
-        data,
-        output,
+        *site.names,
         words,
         macs=geometry["batch"] * geometry["out_h"] * out_w * weight.size,
         detail=detail_text(geometry, weight, 1, "winograd"),
