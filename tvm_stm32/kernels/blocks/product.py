@@ -140,7 +140,7 @@ class _Product:
                 block.emit("advance", tile, constant=self.tile.step * self.in_word * length)
                 block.emit("advance", weights, constant=4 * length)
         else:
-            words = length
+            words += length
         self._words(tile, weights, used, words, channels)
         used += words
         if last:
