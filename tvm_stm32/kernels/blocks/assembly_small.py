@@ -78,7 +78,7 @@ class _Printer:
         elif isinstance(item, Constant):
             self._constant(self.registers[item.variable], item.value)
         elif isinstance(item, Park):
-            self._line(f"str {self.registers[item.variable]}, [sp, #{self.slots[item.variable]}]")
+            self._line(f"str {self.registers[item.variable]}, [sp, #{self.slots[item.place]}]")
         elif isinstance(item, Unpark):
             self._line(f"ldr {self.registers[item.target]}, [sp, #{self.slots[item.variable]}]")
         elif isinstance(item, Loop):
