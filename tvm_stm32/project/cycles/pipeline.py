@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from typing import TypeVar
 
 from ..trace import Access, Cache
@@ -13,7 +14,7 @@ Self = TypeVar("Self", bound="Pipeline")
 NO_ACCESS = Access(0, 0, 0, 0, 0)
 
 
-class Pipeline:
+class Pipeline(ABC):
     """An empty pipeline in front of memory without wait states; ``cycle`` counts from its first instruction."""
 
     caches = (Cache(64, 64, 16), Cache(8, 8, 16))
@@ -33,12 +34,12 @@ class Pipeline:
                 setattr(other, name, value.copy())
         return other
 
+    @abstractmethod
     def issue(self, instruction: Instruction, access: Access = NO_ACCESS, target: Instruction | None = None) -> None:
         """Let ``cycle`` go on by what ``instruction`` takes.
 
         ``access`` tells of its data accesses, ``target`` is the instruction a taken branch goes to (None: not taken).
         """
-        raise NotImplementedError
 
 
 def mostly(part: int, access: Access, *, otherwise: bool) -> bool:
@@ -53,9 +54,9 @@ class Scoreboard(Pipeline):
         super().__init__()
         self.made: dict[str, tuple[int, Instruction]] = {}
 
+    @abstractmethod
     def latency(self, producer: Instruction, register: str, role: Role, consumer: Instruction) -> int:
         """Cycles from the issue of ``producer`` to the first issue of a ``consumer`` that reads ``register`` so."""
-        raise NotImplementedError
 
     def ready(self, instruction: Instruction) -> int:
         """The first cycle all operands of ``instruction`` are there."""
