@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from .. import __version__
@@ -50,6 +51,7 @@ def report(library: Library) -> dict[str, Any]:
                 "outputs": [_place(library, name) for name in call.outputs],
                 "macs": call.macs,
                 **_kernel_costs(call),
+                **_stages(call),
                 "live_bytes": live[index],
                 "workspace_bytes": call.workspace,
                 "constants_bytes": sum(
@@ -80,6 +82,11 @@ def _kernel_costs(call: Call) -> dict[str, Any]:
         for cost in call.costs
     )
     return {"kernel_form": {**chosen, "reason": call.reason, "alternatives": others}}
+
+
+def _stages(call: Call) -> dict[str, Any]:
+    """The operators a kernel runs in bands of rows; nothing for a kernel of one operator."""
+    return {"stages": [asdict(stage) for stage in call.stages]} if call.stages else {}
 
 
 def c_library(library: Library) -> list[str]:
@@ -128,6 +135,11 @@ def report_text(facts: dict[str, Any]) -> str:
             f"{row['index']:>3}  {row['operator'][:20]:<20} {form.get('form', ''):<9} {shape_text(output['shape']):<14}"
             f" {row['macs']:>11,} {each:>5} {row['constants_bytes']:>9,} {row['live_bytes']:>8,}  {_short(row['node'])}"
         )
+        lines += [
+            f"{'':>5}{stage['operator'][:18]:<18} {stage['form']:<9} {'':<14} {stage['macs']:>11,} {'':>25}"
+            f"{_short(stage['node'])}"
+            for stage in row.get("stages", ())
+        ]
     lines += [
         "",
         f"multiply-accumulates  {facts['macs']:,}{removed_text(facts)}",

@@ -46,15 +46,17 @@ def lower_best(ctx: KernelContext, node: str, candidates: Mapping[str, Lower]) -
         lower(trial)
         trials[name] = trial, _cost(ctx, trial, name)
     costs = {name: cost for name, (_, cost) in trials.items()}
-    name = wanted or _pick(ctx, costs)
+    name = wanted or pick(ctx, costs)
     ctx.adopt(trials[name][0])
     call = ctx.library.calls[-1]
     others = sorted((cost for other, cost in costs.items() if other != name), key=lambda cost: cost.cycles)
     call.costs = [costs[name], *others]
-    if wanted:
-        call.reason = "set"
-    else:
-        call.reason = _REASONS[ctx.level] if others else "the only form that fits"
+    call.reason = "set" if wanted else reason(ctx, len(costs))
+
+
+def reason(ctx: KernelContext, forms: int) -> str:
+    """Why the form of an operator that has so many was picked."""
+    return _REASONS[ctx.level] if forms > 1 else "the only form that fits"
 
 
 def _cost(before: KernelContext, trial: KernelContext, name: str) -> KernelCost:
@@ -74,7 +76,8 @@ def _cost(before: KernelContext, trial: KernelContext, name: str) -> KernelCost:
     )
 
 
-def _pick(ctx: KernelContext, costs: Mapping[str, KernelCost]) -> str:
+def pick(ctx: KernelContext, costs: Mapping[str, KernelCost]) -> str:
+    """The form that suits ``ctx.level``."""
     if ctx.level == "size":
         return min(costs, key=lambda name: (costs[name].flash, costs[name].cycles))
     if ctx.level == "time":

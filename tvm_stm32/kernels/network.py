@@ -18,38 +18,15 @@ from ..library import Argument, Call, Library, State
 from ..library.ctypes import CTYPES
 from ..model import Model, StateInfo
 from ..target import Target
-from . import elementwise
+from .bands import Link, lower_bands
+from .chains import Chain, sums_behind_convolutions
 from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
-from .convolution import lower_conv2d
-from .dense import lower_dense
-from .float32 import lower_float_conv2d, lower_float_dense
+from .dispatch import BINARY, lower_operator, tensors_of
 from .quantization import annotate
-from .recurrent import lower_recurrent
-from .rows import lower_quantize, lower_rows
 from .tir import lower_prim_func
-from .wide import lower_conv2d16, lower_hybrid
 
-_SINGLE_INPUT = {
-    "q.conv2d": lower_conv2d,
-    "q.dense": lower_dense,
-    "f.conv2d": lower_float_conv2d,
-    "f.dense": lower_float_dense,
-    "q.avg_pool2d": elementwise.lower_pool,
-    "q.max_pool2d": elementwise.lower_pool,
-    "q.softmax": elementwise.lower_softmax,
-    "q.table": elementwise.lower_table,
-    "q.conv2d16": lower_conv2d16,
-    "q.hybrid": lower_hybrid,
-    "q.quantize": lower_quantize,
-    "q.sigmoid16": lower_rows,
-    "q.softmax8to16": lower_rows,
-    "q.softmax16": lower_rows,
-    "q.log_softmax": lower_rows,
-    "q.l2_normalize": lower_rows,
-}
-_BINARY = {"q.add", "q.sub", "q.mul", "q.div"}
-# Operators by how many of their arguments are tensors: data, then states.
-_RECURRENT = {"q.svdf": 2, "q.lstm": 3}
+# Rows at a time.
+_BANDS = (2, 4, 1)
 _RESHAPES = {"relax.reshape", "relax.squeeze", "relax.expand_dims", "relax.flatten"}
 
 
@@ -98,6 +75,8 @@ class _Builder:
         self.shapes: Counter[tuple[object, ...]] = Counter()
         self.fields: dict[relax.Var, list[str]] = {}
         self.constants: dict[relax.Var, tuple[ir.GenericConst, str]] = {}
+        self.labels: dict[relax.Var, str] = {}
+        self.waiting: set[relax.Var] = set()
 
     def build(self) -> Library:
         function = self.view.function
@@ -111,9 +90,16 @@ class _Builder:
         for parameter, state in zip(function.params[count:], self.states, strict=True):
             self.names[parameter] = self.ctx.tensor(self._unique(state.name), parameter)
             self.library.states.append(State(state.name, self.names[parameter], state.initial))
-        labels = _labels(self.view)
+        self.labels = {binding.var: binding.var.name for binding in self.view.bindings} | _labels(self.view)
+        chains = sums_behind_convolutions(self.view) if self.ctx.level != "size" else []
+        ends = {chain.variables[-1]: chain for chain in chains}
+        self.waiting = {variable for chain in chains for variable in chain.variables[:-1]}
         for binding in self.view.bindings:
-            self._bind(binding.var, binding.value, labels.get(binding.var, binding.var.name))
+            if binding.var in ends and self._bind_chain(ends[binding.var]):
+                continue
+            for variable in ends[binding.var].variables if binding.var in ends else (binding.var,):
+                if variable not in self.waiting or binding.var in ends:
+                    self._bind(variable, self.view.definitions[variable], self.labels[variable])
         result = self.view.value(function.body.body)
         results = list(result.fields) if isinstance(result, relax.Tuple) else [function.body.body]
         outputs = len(self.library.outputs)
@@ -127,7 +113,7 @@ class _Builder:
         """Every kernel that was set by hand is that of an operator with a choice."""
         used = {
             name for number, call in enumerate(self.library.calls) if call.costs for name in (call.node, f"#{number}")
-        }
+        } | {stage.node for call in self.library.calls for stage in call.stages if stage.form}
         for name in self.ctx.forms:
             if name not in used:
                 raise Error(
@@ -184,6 +170,23 @@ class _Builder:
         else:
             self._bind_call(variable, value, label)
 
+    def _bind_chain(self, chain: Chain) -> bool:
+        """Operators that run in bands of rows as one; False when they cannot."""
+        calls = [self.view.definitions[variable] for variable in chain.variables]
+        data = self._operand(calls[0].args[chain.chained[0]], self.labels[chain.variables[0]])
+        links = []
+        for variable, call, chained in zip(chain.variables, calls, chain.chained, strict=True):
+            other = ""
+            if dialect.name_of(call) in BINARY and constant(self.view.value(call.args[1 - chained])) is None:
+                other = self._operand(call.args[1 - chained], self.labels[variable])
+            links.append(Link(self.labels[variable], call, chained, other))
+        output = self._unique(links[-1].label)
+        self.ctx.repeats = 1
+        if not lower_bands(self.ctx, links, data, output, _BANDS):
+            return False
+        self.names[chain.variables[-1]] = self.ctx.tensor(output, chain.variables[-1])
+        return True
+
     def _bind_call(self, variable: relax.Var, value: relax.Call, label: str) -> None:
         name = dialect.name_of(value)
         self.ctx.repeats = self.shapes.get(_shape_key(value), 1)
@@ -196,26 +199,18 @@ class _Builder:
             self.names[variable] = alias
             self.ctx.tensor(alias, variable)
             return
-        if name not in _SINGLE_INPUT and name not in _BINARY and name not in _RECURRENT:
+        count = tensors_of(value)
+        if count is None:
             raise UnsupportedOperatorError(
                 f"{self.library.provenance.file_name}: operator {name} at '{label}' has no kernel",
             )
         output = self._unique(label)
-        if name in _BINARY:
-            operands = [
-                "" if constant(self.view.value(argument)) is not None else self._operand(argument, label)
-                for argument in value.args
-            ]
-            self.ctx.tensor(output, variable)
-            elementwise.lower_binary(self.ctx, value, label, operands, output)
-        elif name in _RECURRENT:
-            operands = [self._operand(argument, label) for argument in value.args[: _RECURRENT[name]]]
-            self.ctx.tensor(output, variable)
-            lower_recurrent(self.ctx, value, label, operands, output)
-        else:
-            data = self._operand(value.args[0], label)
-            self.ctx.tensor(output, variable)
-            _SINGLE_INPUT[name](self.ctx, value, label, data, output)
+        operands = [
+            "" if name in BINARY and constant(self.view.value(argument)) is not None else self._operand(argument, label)
+            for argument in value.args[:count]
+        ]
+        self.ctx.tensor(output, variable)
+        lower_operator(self.ctx, value, label, operands, output)
         self.names[variable] = output
 
     def _operand(self, expr: relax.Expr, label: str) -> str:

@@ -79,12 +79,25 @@ class KernelCost:
     ram: int
 
 
+@dataclass(frozen=True)
+class Stage:
+    """An operator among several that one kernel runs; ``kernel`` is that of most of its bands."""
+
+    operator: str
+    node: str
+    kernel: str
+    macs: int
+    detail: str
+    form: str
+
+
 @dataclass
 class Call:
     """One operator: ``inputs`` and ``outputs`` are tensor names (for liveness), ``arguments`` the C call's arguments.
 
     ``in_place`` names an input whose memory the kernel may overwrite while it reads it (element by element). ``costs``
-    are those of the kernel's form and then of the others there were, ``reason`` says why it is this one.
+    are those of the kernel's form and then of the others there were, ``reason`` says why it is this one. A kernel that
+    runs several operators in bands of rows has them as ``stages``.
     """
 
     operator: str
@@ -100,6 +113,7 @@ class Call:
     workspace_offset: int = -1
     costs: list[KernelCost] = field(default_factory=list)
     reason: str = ""
+    stages: tuple[Stage, ...] = ()
 
 
 @dataclass(frozen=True)
