@@ -8,7 +8,7 @@ from typing import Any
 import jinja2
 
 from ..library import Library
-from ..memory.lifetimes import Buffer, lifetimes
+from ..memory.lifetimes import Buffer, placed
 from .report import removed_text, report, shape_text
 
 _ROW = 46
@@ -41,7 +41,7 @@ def html_page(library: Library) -> str:
     facts = report(library)
     steps = len(library.calls)
     edges = _edges(library)
-    blocks = [_block(library, buffer, steps) for buffer in lifetimes_with_offsets(library)]
+    blocks = [_block(library, buffer, steps) for buffer in placed(library)]
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("tvm_stm32.emit"),
         undefined=jinja2.StrictUndefined,
@@ -62,17 +62,6 @@ def html_page(library: Library) -> str:
         most=max((row["live_bytes"] for row in facts["operators"]), default=0) or 1,
         most_macs=max((row["macs"] for row in facts["operators"]), default=0) or 1,
     )
-
-
-def lifetimes_with_offsets(library: Library) -> list[Buffer]:
-    """The buffers of a planned library with their places."""
-    buffers = lifetimes(library)
-    for buffer in buffers:
-        if buffer.tensors:
-            buffer.offset = library.tensors[buffer.tensors[0]].offset
-        else:
-            buffer.offset = library.calls[buffer.first].workspace_offset
-    return buffers
 
 
 def _rows(facts: dict[str, Any]) -> list[dict[str, Any]]:

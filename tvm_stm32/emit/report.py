@@ -7,13 +7,12 @@ from typing import Any
 
 from .. import __version__
 from ..library import Call, Library
-from ..memory.lifetimes import lifetimes
+from ..memory.lifetimes import live_bytes, placed
 
 
 def report(library: Library) -> dict[str, Any]:
     """Facts for ``NAME_report.json``: sizes in bytes, operators in execution order."""
-    buffers = lifetimes(library)
-    live = [sum(b.size for b in buffers if b.first <= step <= b.last) for step in range(len(library.calls))]
+    live = live_bytes(placed(library), len(library.calls))
     return {
         "tool": f"tvm-stm32 {__version__}",
         "network": library.name,

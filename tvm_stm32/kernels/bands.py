@@ -224,7 +224,7 @@ class _Chain:
                 (self.output,),
                 macs=sum(stage.macs for stage in stages),
                 workspace=workspace,
-                in_place=self._in_place(),
+                overlaps=self._overlaps(),
                 detail=f"bands of {self.rows} rows",
                 costs=[self._cost(workspace)],
                 stages=tuple(stages),
@@ -266,21 +266,22 @@ class _Chain:
             stages.append(Stage(main.operator, link.label, main.kernel, macs, main.detail, form))
         return stages
 
-    def _in_place(self) -> str:
-        """A tensor the result may be written over: the last operator's other one, or the chain's input."""
-        last = self.links[-1]
-        merged = [call.in_place for call in (variant.call for variant in self.variants[-1].values())]
-        if last.other and all(name in ("@other", "@data") for name in merged):
-            if last.other != self.data:
-                return last.other
-            safe = [
-                written * self._row_bytes(len(self.links) - 1)
-                <= read * _row_bytes(shape_of(self.links[0].call.args[0]))
-                for written, read in written_and_read(self.plan)
-                if read >= 0
-            ]
-            return last.other if all(safe) else ""
-        return ""
+    def _overlaps(self) -> dict[str, int]:
+        """What the result may be written over: the chain's input, and the last operator's other operand.
+
+        A step reads its input rows before it writes, and of the other operand the rows it writes.
+        """
+        out_bytes, in_bytes = self._row_bytes(-1), _row_bytes(shape_of(self.links[0].call.args[self.links[0].chained]))
+        steps = [(written, read) for written, read in written_and_read(self.plan) if read >= 0]
+        own = max(0, max((written * out_bytes - read * in_bytes for written, read in steps), default=0))
+        others = {link.other for link in self.links[:-1] if link.other}
+        overlaps = {} if self.data in others else {self.data: own}
+        last = self.links[-1].other
+        if last and last not in others and all(v.call.overlaps.get("@other") == 0 for v in self.variants[-1].values()):
+            overlaps.setdefault(last, 0)
+        elif last == self.data:
+            overlaps = {}
+        return overlaps
 
     def _row_bytes(self, position: int) -> int:
         return _row_bytes(shape_of(self.links[position].call))

@@ -111,12 +111,12 @@ def add_block_call(
     *,
     macs: int,
     detail: str,
-    in_place: bool = False,
+    distance: int | None = None,
     finish: OutputStage | None = None,
 ) -> None:
     """Add a call of ``kernel`` with its weights and parameters ``records`` (int32 words).
 
-    ``finish`` are the tables of a kernel that requantizes in C.
+    ``finish`` are the tables of a kernel that requantizes in C; ``distance``: see :mod:`.overlap`.
     """
     stem = f"{operator}_{len(ctx.library.calls)}"
     name = ctx.constant(f"{stem}_weights", records)
@@ -135,5 +135,5 @@ def add_block_call(
         macs=macs,
         detail=detail,
         workspace=kernel.workspace,
-        in_place=in_place,
+        distance=distance,
     )

@@ -125,9 +125,12 @@ class KernelContext:
         detail: str,
         workspace: int = 0,
         workspace_ctype: str = "int8_t",
-        in_place: bool = False,
+        distance: int | None = None,
     ) -> None:
-        """Append a call of an operator with one input: ``arguments`` and, if it needs any, ``workspace`` bytes."""
+        """Append a call of an operator with one input: ``arguments`` and, if it needs any, ``workspace`` bytes.
+
+        ``distance``: see :mod:`.overlap`; None when input and output must lie apart.
+        """
         if workspace:
             arguments = [*arguments, workspace_argument(workspace_ctype)]
         self.add_call(
@@ -140,7 +143,7 @@ class KernelContext:
                 (output,),
                 macs=macs,
                 workspace=workspace,
-                in_place=data if in_place else "",
+                overlaps={} if distance is None else {data: distance},
                 detail=detail,
             )
         )

@@ -32,6 +32,7 @@ from .choice import Lower, lower_best
 from .context import KernelContext
 from .convolution_rows import fits_rows, lower_convolution_rows
 from .nibbles import bits_text, nibble_records, weight_bits
+from .overlap import pixel_distance
 from .stage import OutputStage
 from .window import Site, detail_text, geometry_of
 from .winograd import fits_winograd, lower_winograd
@@ -170,6 +171,11 @@ class _Convolution:
             macs=total * weight.size,
             detail=detail_text(geometry, weight, groups, form) + bits_text(product.bits),
             finish=None if requantizer else self.site.stage,
+            distance=None
+            if groups > 1
+            else pixel_distance(
+                geometry, product.pixels, buffered=not direct, again=together and shared and total % 4 > 0
+            ),
         )
 
 

@@ -15,6 +15,7 @@ from .blocks.matmul import Layout, copy_block, matmul_block, matmul_records, row
 from .blocks.matmul_mve import VectorLayout, matmul_mve_block, matmul_mve_records
 from .blocks.requantize import Requantizer
 from .context import KernelContext
+from .overlap import row_distance
 from .window import Site, detail_text
 
 
@@ -130,4 +131,5 @@ def lower_convolution_rows(
         records,
         macs=geometry["batch"] * out_h * geometry["out_w"] * weight.size,
         detail=detail_text(geometry, weight, 1, f"{form} rows"),
+        distance=row_distance(geometry),
     )

@@ -20,6 +20,7 @@ from .blocks.depthwise_mve import (
 from .blocks.matmul_any import pairs_any_block
 from .blocks.requantize import Requantizer
 from .context import KernelContext
+from .overlap import pixel_distance, row_distance
 from .stage import OutputStage
 from .window import Site, detail_text
 
@@ -100,23 +101,7 @@ def lower_depthwise_block(
         words,
         macs=geometry["batch"] * out_h * out_w * weight.size,
         detail=detail_text(geometry, weight, 1, "dsp"),
-        in_place=may_overwrite(geometry, rows, 2, 4),
-    )
-
-
-def may_overwrite(geometry: dict[str, Any], rows: int, stride: int, reach: int) -> bool:
-    """Whether output may lie where the input does, a kernel that copies rows first.
-
-    Step t reads input rows below ``t * stride - pad_top + reach`` for the last time before it writes output rows up to
-    ``(t + 1) * rows``; what lies below the rows still to be read may be overwritten.
-    """
-    if geometry["batch"] > 1:
-        return False
-    steps = -(-geometry["out_h"] // rows)
-    return all(
-        min(geometry["out_h"], (t + 1) * rows) * geometry["out_w"]
-        <= max(0, min(geometry["height"], t * stride - geometry["pad_top"] + reach)) * geometry["width"]
-        for t in range(steps)
+        distance=row_distance(geometry, rows, 4),
     )
 
 
@@ -159,6 +144,7 @@ def lower_depthwise_any(
         macs=geometry["batch"] * geometry["out_h"] * geometry["out_w"] * weight.size,
         detail=detail_text(geometry, weight, 1, "dsp"),
         finish=None if requantizer else stage,
+        distance=pixel_distance(geometry, 1, buffered=False),
     )
 
 
@@ -218,5 +204,5 @@ def lower_depthwise_ring(
         depthwise_mve_records(taps, tables, geometry["input_zero_point"]),
         macs=geometry["batch"] * out_h * out_w * weight.size,
         detail=detail_text(geometry, weight, 1, "mve"),
-        in_place=may_overwrite(geometry, 1, stride_h, kernel_h),
+        distance=row_distance(geometry),
     )

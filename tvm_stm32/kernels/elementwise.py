@@ -116,7 +116,7 @@ def lower_binary(ctx: KernelContext, call: relax.Call, node: str, operands: list
             (*arguments, tensor_argument(output, dtype)),
             inputs,
             (output,),
-            in_place=same[0] if same else "",
+            overlaps=dict.fromkeys(same, 0),
         )
     )
 
@@ -214,6 +214,6 @@ def _add_with_table(
             (tensor_argument(data, "int8"), constant_argument(table, dtype), tensor_argument(output, "int8")),
             (data,),
             (output,),
-            in_place=data,
+            overlaps={data: 0},
         )
     )

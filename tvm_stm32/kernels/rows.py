@@ -66,6 +66,6 @@ def _add(
             (*arguments, tensor_argument(output, dtype)),
             (data,),
             (output,),
-            in_place=data if in_place else "",
+            overlaps={data: 0} if in_place else {},
         )
     )

@@ -47,6 +47,7 @@ from .blocks.small import (
 )
 from .blocks.vector_scalar import QUAD, fits_quads, quad_block, quad_records
 from .context import KernelContext
+from .overlap import pixel_distance, row_distance
 from .stage import OutputStage, accumulator_bound
 from .window import Site, detail_text, geometry_of
 
@@ -169,6 +170,7 @@ def lower_triples(
         macs=total * weight.size,
         detail=detail_text(geometry, weight, groups, "triples"),
         finish=stage if small else None,
+        distance=pixel_distance(geometry, PIXELS, again=again) if groups == 1 else None,
     )
     return True
 
@@ -253,5 +255,6 @@ def lower_depthwise_rows(
         depthwise_rows_records(taps, stage, geometry["input_zero_point"], requantizer),
         macs=geometry["batch"] * geometry["out_h"] * out_w * weight.size,
         detail=detail_text(geometry, weight, 1, "rows"),
+        distance=row_distance(geometry),
     )
     return True

@@ -123,7 +123,7 @@ def add_wide_call(
     macs: int,
     workspace: int,
     detail: str,
-    in_place: bool = False,
+    distance: int | None = None,
 ) -> None:
     """Add a call of ``kernel``: (input, constants, output[, scratch]); ``names`` are operator, node, data, output."""
     operator, node, data, output = names
@@ -143,7 +143,7 @@ def add_wide_call(
             (output,),
             macs=macs,
             workspace=workspace,
-            in_place=data if in_place else "",
+            overlaps={} if distance is None else {data: distance},
             detail=detail,
         )
     )

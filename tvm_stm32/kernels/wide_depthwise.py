@@ -15,7 +15,8 @@ from .blocks.depthwise_wide_mve import LANES, depthwise_wide_mve_block, depthwis
 from .blocks.requantize_wide import WideRequantizer, WideScales
 from .choice import lower_best
 from .context import KernelContext
-from .depthwise_block import MAX_COLUMNS, WAITING, columns_of, may_overwrite
+from .depthwise_block import MAX_COLUMNS, WAITING, columns_of
+from .overlap import row_distance
 from .wide_block import WideOperator, add_wide_call
 from .window import detail_text, geometry_of
 
@@ -73,7 +74,7 @@ def _lower_pairs(
         borders=[column for column in range(columns) if not 0 <= column - geometry["pad_left"] < inside],
         iterations=-(-out_h // rows),
     )
-    workspace = 2 * plane_bytes
+    workspace, distance = 2 * plane_bytes, row_distance(geometry, rows, 4)
     headers = block_headers(ctx, "dsp")
     kernel = ctx.kernel(f"depthwise16_3x3_{channels}", source, workspace=workspace, headers=headers)
     add_wide_call(
@@ -84,7 +85,7 @@ def _lower_pairs(
         macs=geometry["batch"] * out_h * out_w * operator.weight.size,
         workspace=workspace,
         detail=f"{detail_text(geometry, operator.weight, 1, 'int16')} dsp",
-        in_place=may_overwrite(geometry, rows, 2, 4),
+        distance=None if distance is None else 2 * distance,
     )
 
 

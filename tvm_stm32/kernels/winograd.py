@@ -18,6 +18,7 @@ from .blocks.winograd import (
     winograd_records,
 )
 from .context import KernelContext
+from .overlap import patch_distance
 from .stage import OutputStage, accumulator_bound
 from .window import Site, detail_text
 
@@ -77,4 +78,5 @@ def lower_winograd(
         words,
         macs=geometry["batch"] * geometry["out_h"] * out_w * weight.size,
         detail=detail_text(geometry, weight, 1, "winograd"),
+        distance=patch_distance(geometry, 2, 8),
     )

@@ -95,9 +95,10 @@ class Stage:
 class Call:
     """One operator: ``inputs`` and ``outputs`` are tensor names (for liveness), ``arguments`` the C call's arguments.
 
-    ``in_place`` names an input whose memory the kernel may overwrite while it reads it (element by element). ``costs``
-    are those of the kernel's form and then of the others there were, ``reason`` says why it is this one. A kernel that
-    runs several operators in bands of rows has them as ``stages``.
+    ``overlaps`` names inputs whose memory the first output may take while the kernel still reads them: it must then
+    start so many bytes below the input's start at least (0: where the input starts, or below). ``costs`` are those of
+    the kernel's form and then of the others there were, ``reason`` says why it is this one. A kernel that runs several
+    operators in bands of rows has them as ``stages``.
     """
 
     operator: str
@@ -108,7 +109,7 @@ class Call:
     outputs: tuple[str, ...]
     macs: int = 0
     workspace: int = 0
-    in_place: str = ""
+    overlaps: dict[str, int] = field(default_factory=dict)
     detail: str = ""
     workspace_offset: int = -1
     costs: list[KernelCost] = field(default_factory=list)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..library import Library
@@ -11,7 +12,9 @@ from ..library import Library
 class Buffer:
     """Memory in use from step ``first`` to step ``last``, both included; ``size`` in bytes.
 
-    Several tensors share one buffer when a kernel works in place. Step -1 is before the first call.
+    Step -1 is before the first call. ``below`` names buffers that are used for the last time where this one begins, by
+    a kernel that lets its result lie over them: this buffer must then start so many bytes below the other's start at
+    least.
     """
 
     name: str
@@ -20,14 +23,19 @@ class Buffer:
     last: int
     tensors: list[str] = field(default_factory=list)
     offset: int = -1
+    below: dict[str, int] = field(default_factory=dict)
 
     def overlaps(self, other: Buffer) -> bool:
         """Whether both are in use at one step."""
         return self.first <= other.last and other.first <= self.last
 
+    def room_below(self, other: Buffer) -> int:
+        """Bytes from this buffer's start to that of ``other`` at least, where this one lies below."""
+        return min(self.size, self.below.get(other.name, self.size))
+
 
 def lifetimes(library: Library) -> list[Buffer]:
-    """Buffers of a library: tensors (aliases and in-place results share one) and one workspace a call that needs it.
+    """Buffers of a library: tensors (aliases share one) and one workspace a call that needs it.
 
     Inputs are in use from the start, outputs to the end; an input's memory serves other tensors after its last use.
     Tensors that the application places have no buffer.
@@ -52,13 +60,35 @@ def lifetimes(library: Library) -> list[Buffer]:
         if name in outside:
             continue
         buffers[name] = Buffer(name, library.tensors[name].size, first[name], last[name], [name])
-    _merge_in_place(library, buffers)
-    unique = {id(buffer): buffer for buffer in buffers.values()}
-    result = list(unique.values())
+    _let_overlap(library, buffers)
+    result = list(buffers.values())
     for step, call in enumerate(library.calls):
         if call.workspace:
             result.append(Buffer(workspace_name(step), call.workspace, step, step))
     return result
+
+
+def placed(library: Library) -> list[Buffer]:
+    """The buffers of a planned library with their places."""
+    buffers = lifetimes(library)
+    for buffer in buffers:
+        if buffer.tensors:
+            buffer.offset = library.tensors[buffer.tensors[0]].offset
+        else:
+            buffer.offset = library.calls[buffer.first].workspace_offset
+    return buffers
+
+
+def live_bytes(buffers: Sequence[Buffer], steps: int) -> list[int]:
+    """Bytes in use at each step of a planned library; what lies over something else counts once."""
+    found = []
+    for step in range(steps):
+        end = total = 0
+        for buffer in sorted((b for b in buffers if b.first <= step <= b.last), key=lambda b: b.offset):
+            total += max(0, buffer.offset + buffer.size - max(end, buffer.offset))
+            end = max(end, buffer.offset + buffer.size)
+        found.append(total)
+    return found
 
 
 def workspace_name(step: int) -> str:
@@ -66,26 +96,16 @@ def workspace_name(step: int) -> str:
     return f"workspace of call {step}"
 
 
-def _merge_in_place(library: Library, buffers: dict[str, Buffer]) -> None:
-    """An operator that may work in place writes over its input when this is the input's last use."""
+def _let_overlap(library: Library, buffers: dict[str, Buffer]) -> None:
+    """A result may lie over an input where the kernel allows it and this is the input's last use."""
     states = {state.tensor for state in library.states}
     for step, call in enumerate(library.calls):
-        if not call.in_place:
+        target = buffers.get(call.outputs[0])
+        if target is None or target.first != step or target.name in states:
             continue
-        source = buffers.get(library.root(call.in_place))
-        target = buffers.get(library.root(call.outputs[0]))
-        if (
-            source is None
-            or target is None
-            or source is target
-            or source.name in states
-            or target.name in states
-            or source.last != step
-            or target.first != step
-            or source.size != target.size
-        ):
-            continue
-        source.last = target.last
-        source.tensors.extend(target.tensors)
-        for name in target.tensors:
-            buffers[name] = source
+        for name, distance in call.overlaps.items():
+            source = buffers.get(library.root(name))
+            if source is None or source is target or source.last != step or source.name in states:
+                continue
+            # A view begins somewhere in its buffer; what lies before it is free, too.
+            target.below[source.name] = max(0, distance - library.root_offset(name))

@@ -13,10 +13,20 @@ _ATTEMPTS = 400
 
 
 def lower_bound(buffers: Sequence[Buffer], alignment: int) -> int:
-    """Largest sum of sizes (each rounded up to ``alignment``) in use at one step."""
+    """Largest sum of sizes (each rounded up to ``alignment``) in use at one step; what may lie over others counts half.
+
+    A result over its input takes at least the larger of both.
+    """
+    sizes = {buffer.name: _aligned(buffer.size, alignment) for buffer in buffers}
+    shared: dict[int, int] = {}
+    for buffer in buffers:
+        if buffer.below:
+            saved = min(sizes[buffer.name], sum(sizes[name] for name in buffer.below))
+            shared[buffer.first] = shared.get(buffer.first, 0) + saved
     steps = {buffer.first for buffer in buffers}
     return max(
-        (sum(_aligned(b.size, alignment) for b in buffers if b.first <= step <= b.last) for step in steps), default=0
+        (sum(sizes[b.name] for b in buffers if b.first <= step <= b.last) - shared.get(step, 0) for step in steps),
+        default=0,
     )
 
 
@@ -47,8 +57,13 @@ class _Placement:
 class _Search:
     def __init__(self, buffers: list[Buffer], alignment: int) -> None:
         self.sizes = [_aligned(buffer.size, alignment) for buffer in buffers]
+        # Of each buffer the others in use with it: how far below or above them it must start.
         self.conflicts = [
-            [j for j, other in enumerate(buffers) if j != i and buffer.overlaps(other)]
+            [
+                (j, _aligned(buffer.room_below(other), alignment), _aligned(other.room_below(buffer), alignment))
+                for j, other in enumerate(buffers)
+                if j != i and buffer.overlaps(other)
+            ]
             for i, buffer in enumerate(buffers)
         ]
 
@@ -58,9 +73,11 @@ class _Search:
         size = 0
         for index in order:
             offset = 0
-            placed = sorted((offsets[j], offsets[j] + self.sizes[j]) for j in self.conflicts[index] if offsets[j] >= 0)
-            for start, end in placed:
-                if offset + self.sizes[index] <= start:
+            taken = sorted(
+                (offsets[j] - below, offsets[j] + above) for j, below, above in self.conflicts[index] if offsets[j] >= 0
+            )
+            for start, end in taken:
+                if offset <= start:
                     break
                 offset = max(offset, end)
             offsets[index] = offset

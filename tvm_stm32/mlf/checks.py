@@ -17,7 +17,7 @@ from ..cnames import network_name
 from ..errors import ModelError, quoted
 from ..library import Argument, Call, Kernel, Library, Tensor
 from ..library.ctypes import CTYPES
-from ..memory.lifetimes import Buffer, lifetimes
+from ..memory.lifetimes import Buffer, placed
 from ..model import Quantization, TensorInfo
 from ..target import known_cpus
 from .ctext import Item, items, parameters
@@ -187,8 +187,11 @@ def _check_call(library: Library, call: Call, known: dict[str, list[tuple[str, s
             raise ModelError(f"{where}: there is no tensor {quoted(name)}")
     if not call.outputs:
         raise ModelError(f"{where} has no output")
-    if call.in_place and call.in_place not in call.inputs:
-        raise ModelError(f"{where} works in place on {quoted(call.in_place)}, which is none of its inputs")
+    for name, distance in call.overlaps.items():
+        if name not in call.inputs:
+            raise ModelError(f"{where} works in place on {quoted(name)}, which is none of its inputs")
+        if not 0 <= distance <= ARENA_LIMIT:
+            raise ModelError(f"{where} works in place at a distance that is no size")
     if not 0 <= call.workspace <= ARENA_LIMIT or not 0 <= call.macs < 1 << 63:
         raise ModelError(f"{where} has a workspace or a cost that is no size")
     taken = known[call.kernel]
@@ -248,22 +251,15 @@ def _check_info(info: TensorInfo, tensor: Tensor, where: str) -> None:
 
 def _check_places(library: Library) -> None:
     """What is used lies in the arena, and no two of it in one place at one time, or is the application's to place."""
-    buffers = lifetimes(library)
-    placed = set()
+    buffers = placed(library)
+    known = set()
     for buffer in buffers:
-        if buffer.tensors:
-            buffer.offset = library.tensors[buffer.tensors[0]].offset
-        else:
-            buffer.offset = library.calls[buffer.first].workspace_offset
-        for name in buffer.tensors:
-            if library.tensors[name].offset != buffer.offset:
-                raise ModelError(f"the tensor {quoted(name)} is not where {quoted(buffer.name)} is, which it replaces")
-        placed.update(buffer.tensors)
+        known.update(buffer.tensors)
         if buffer.offset < 0 or buffer.offset + buffer.size > library.arena_size:
             raise ModelError(f"{quoted(buffer.name)} lies outside the arena")
     ends = [*library.input_tensors, *library.output_tensors]
     for name in {library.root(name) for call in library.calls for name in (*call.inputs, *call.outputs)} | set(ends):
-        if name in placed or library.root(name) in placed:
+        if name in known or library.root(name) in known:
             continue
         if library.tensors[name].offset != -1 or not any(
             library.root(end) == library.root(name) and library.movable(end) for end in ends
@@ -273,16 +269,28 @@ def _check_places(library: Library) -> None:
 
 
 def _check_overlaps(buffers: list[Buffer]) -> None:
-    """Raise :class:`ModelError` when two buffers in use at one time overlap."""
+    """Raise :class:`ModelError` when two buffers in use at one time overlap that must not."""
     spans: list[tuple[int, int, str]] = []
     ends: list[tuple[int, tuple[int, int, str]]] = []
-    for buffer in sorted(buffers, key=lambda buffer: buffer.first):
+    by_name = {buffer.name: buffer for buffer in buffers}
+    # A result that may lie over inputs comes last in its step, and takes their place.
+    for buffer in sorted(buffers, key=lambda buffer: (buffer.first, bool(buffer.below))):
         while ends and ends[0][0] < buffer.first:
-            spans.pop(bisect.bisect_left(spans, heapq.heappop(ends)[1]))
+            _remove(spans, heapq.heappop(ends)[1])
         span = (buffer.offset, buffer.offset + buffer.size, buffer.name)
+        for name in buffer.below:
+            source = by_name.get(name)
+            if source is not None and buffer.offset + buffer.room_below(source) <= source.offset:
+                _remove(spans, (source.offset, source.offset + source.size, source.name))
         at = bisect.bisect_left(spans, span)
         for other in (*spans[at : at + 1], *spans[max(0, at - 1) : at]):
             if other[0] < span[1] and span[0] < other[1]:
                 raise ModelError(f"{quoted(span[2])} and {quoted(other[2])} are in one place at one time")
         spans.insert(at, span)
         heapq.heappush(ends, (buffer.last, span))
+
+
+def _remove(spans: list[tuple[int, int, str]], span: tuple[int, int, str]) -> None:
+    at = bisect.bisect_left(spans, span)
+    if spans[at : at + 1] == [span]:
+        del spans[at]

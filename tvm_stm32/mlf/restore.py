@@ -25,7 +25,7 @@ from .checks import check_library
 from .document import Rules, from_document, schema
 from .metadata import KEY, ModuleInfo
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of what stands under it; a field with a default may be added without a new one."""
 
 _MOST = 65535
