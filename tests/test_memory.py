@@ -12,7 +12,7 @@ from tvm_stm32 import compiler, memory
 from tvm_stm32.compiler import CompileOptions, compile_model
 from tvm_stm32.errors import CapacityError
 from tvm_stm32.library import Argument, Call, Library, Tensor
-from tvm_stm32.memory.lifetimes import Buffer, lifetimes
+from tvm_stm32.memory.lifetimes import Buffer
 from tvm_stm32.memory.planner import lower_bound, place
 from tvm_stm32.model import Provenance, TensorInfo
 from tvm_stm32.target import Target
@@ -45,12 +45,11 @@ def test_a_chain_takes_its_largest_pair():
 
 @pytest.mark.parametrize(
     ("name", "limit"),
-    [("ad01_int8", 2048), ("kws_ref_model", 16_640), ("pretrainedResnet_quant", 52_352), ("vww_96_int8", 55_424)],
+    [("ad01_int8", 2048), ("kws_ref_model", 11_584), ("pretrainedResnet_quant", 38_400), ("vww_96_int8", 43_136)],
 )
 def test_real_models_stay_within_their_arena(name, limit):
     library = compile_model(shared(MLPERF_TINY / f"{name}.tflite"), CompileOptions(Target.for_cpu("cortex-m4")))
     assert library.arena_size <= limit
-    assert library.arena_size == lower_bound(lifetimes(library), 8)
 
 
 def elementwise(in_place):
@@ -58,8 +57,8 @@ def elementwise(in_place):
     tensors = {name: Tensor(name, (64,), "int8") for name in ("in", "mid", "out")}
     argument = Argument("tensor", "in", "int8_t")
     calls = [
-        Call("table", "a", "k", (argument,), ("in",), ("mid",), in_place="in" if in_place else ""),
-        Call("table", "b", "k", (argument,), ("mid",), ("out",), in_place="mid" if in_place else ""),
+        Call("table", "a", "k", (argument,), ("in",), ("mid",), overlaps={"in": 0} if in_place else {}),
+        Call("table", "b", "k", (argument,), ("mid",), ("out",), overlaps={"mid": 0} if in_place else {}),
     ]
     info = TensorInfo("x", (64,), "int8")
     return Library(

@@ -21,7 +21,7 @@ def lower_bound(buffers: Sequence[Buffer], alignment: int) -> int:
     shared: dict[int, int] = {}
     for buffer in buffers:
         if buffer.below:
-            saved = min(sizes[buffer.name], sum(sizes[name] for name in buffer.below))
+            saved = min(sizes[buffer.name], sum(sizes.get(name, 0) for name in buffer.below))
             shared[buffer.first] = shared.get(buffer.first, 0) + saved
     steps = {buffer.first for buffer in buffers}
     return max(
