@@ -19,6 +19,7 @@ from ..library.ctypes import CTYPES
 from ..model import Model, StateInfo
 from ..target import Target
 from . import elementwise
+from .binary import lower_binary
 from .context import KernelContext, constant_argument, tensor_argument, workspace_argument
 from .convolution import lower_conv2d
 from .dense import lower_dense
@@ -207,7 +208,7 @@ class _Builder:
                 for argument in value.args
             ]
             self.ctx.tensor(output, variable)
-            elementwise.lower_binary(self.ctx, value, label, operands, output)
+            lower_binary(self.ctx, value, label, operands, output)
         elif name in _RECURRENT:
             operands = [self._operand(argument, label) for argument in value.args[: _RECURRENT[name]]]
             self.ctx.tensor(output, variable)
