@@ -20,7 +20,16 @@ from ..library import Argument, Call
 from ..library.ctypes import CTYPES
 from .block_call import block_function, block_headers
 from .blocks.affine import CODES, Affine, SumOfCodes, fit_affine
-from .blocks.elementwise import FRACTION, Product, fit_product, product_block, sum_block
+from .blocks.elementwise import (
+    FRACTION,
+    Rounding,
+    TableSum,
+    fit_rounding,
+    fit_table,
+    product_block,
+    sum_block,
+    table_block,
+)
 from .blocks.program import Block
 from .choice import Lower, lower_best
 from .context import KernelContext, constant_argument, tensor_argument
@@ -114,11 +123,17 @@ class _Binary:
             return None
         return _affine(self.operator, self._scaling, fraction)
 
-    def product(self) -> Product | None:
-        """How a product of int8 codes is made in lanes."""
+    def product(self) -> Rounding | None:
+        """How a product of int8 codes is rounded in lanes."""
         if self.dtype != "int8" or self.operator != "mul":
             return None
         return _product(self._scaling)
+
+    def table(self) -> TableSum | None:
+        """How a sum of int8 codes is made with a table."""
+        if self.dtype != "int8" or self.operator not in ("add", "sub"):
+            return None
+        return _table(self.operator, self._scaling)
 
 
 def lower_binary(ctx: KernelContext, call: relax.Call, node: str, operands: list[str], output: str) -> None:
@@ -127,28 +142,39 @@ def lower_binary(ctx: KernelContext, call: relax.Call, node: str, operands: list
     candidates: dict[str, Lower] = {}
     last = site.loops[-1]
     if ctx.target.dsp and not ctx.target.mve and (last.lhs_step, last.rhs_step) == (1, 1) and last.extent >= _SHORTEST:
-        block = _block(ctx, site)
-        if block is not None:
-            candidates["lanes"] = lambda trial: _lower_lanes(trial, site, block)
+        affine, product = site.affine(FRACTION), site.product()
+        table = site.table() if affine is None else None
+        if affine is not None:
+            candidates["lanes"] = lambda trial: _lower_sum(trial, site, affine)
+        if product is not None:
+            candidates["lanes"] = lambda trial: _lower_product(trial, site, product)
+        if table is not None:
+            candidates["table"] = lambda trial: _lower_table(trial, site, table)
     candidates["plain"] = lambda trial: _lower_plain(trial, site)
     lower_best(ctx, node, candidates)
 
 
-def _block(ctx: KernelContext, site: _Binary) -> Block | None:
-    count, unrolled = site.loops[-1].extent, _UNROLLED[ctx.level]
+def _lower_sum(ctx: KernelContext, site: _Binary, affine: Affine) -> None:
     limits = int(site.attrs["clamp_min"]), int(site.attrs["clamp_max"])
-    affine, product = site.affine(FRACTION), site.product()
-    if affine is not None:
-        return sum_block(count, affine, *limits, unrolled)
-    return product_block(count, product, *limits, unrolled) if product is not None else None
+    _lower_block(ctx, site, sum_block(site.loops[-1].extent, affine, *limits, _UNROLLED[ctx.level]))
 
 
-def _lower_lanes(ctx: KernelContext, site: _Binary, block: Block) -> None:
+def _lower_product(ctx: KernelContext, site: _Binary, rounding: Rounding) -> None:
+    zero_points = int(site.attrs["lhs_zero_point"]), int(site.attrs["rhs_zero_point"])
+    _lower_block(ctx, site, product_block(site.loops[-1].extent, zero_points, rounding, _UNROLLED[ctx.level]))
+
+
+def _lower_table(ctx: KernelContext, site: _Binary, table: TableSum) -> None:
+    _lower_block(ctx, site, table_block(site.loops[-1].extent, table, _UNROLLED[ctx.level]), table)
+
+
+def _lower_block(ctx: KernelContext, site: _Binary, block: Block, table: TableSum | None = None) -> None:
     *outer, row = site.loops
     calls = site.count // row.extent
     source = ctx.render(
         "binary_block.c.j2",
         operator=site.operator,
+        table=table,
         loops=outer,
         count=row.extent,
         lhs_index=_index(outer, "lhs_step"),
@@ -156,7 +182,8 @@ def _lower_lanes(ctx: KernelContext, site: _Binary, block: Block) -> None:
         block=block_function(ctx, block, f"{site.operator}_{row.extent}", "dsp", calls),
     )
     ctx.usage.add(6 * (calls - 1), code=60)
-    _add(ctx, site, source, block_headers(ctx, "dsp"), "dsp lanes")
+    entries = None if table is None else np.array(table.entries, np.int32)
+    _add(ctx, site, source, block_headers(ctx, "dsp"), "dsp lanes" if table is None else "dsp table", entries)
 
 
 def _lower_plain(ctx: KernelContext, site: _Binary) -> None:
@@ -190,8 +217,15 @@ def _is_plain(operator: str, attrs: dict[str, Any], loops: list[Loop], affine: A
     return affine is not None or (attrs["rounding"] == "tflm" and max(shifts) <= 0)
 
 
-def _add(ctx: KernelContext, site: _Binary, source: str, headers: tuple[str, ...], detail: str) -> None:
-    """A call of the kernel of this text."""
+def _add(
+    ctx: KernelContext,
+    site: _Binary,
+    source: str,
+    headers: tuple[str, ...],
+    detail: str,
+    entries: np.ndarray | None = None,
+) -> None:
+    """A call of the kernel of this text; ``entries`` are its table of words."""
     operator, dtype, call = site.operator, site.dtype, site.call
     stem = f"{operator}{'' if dtype == 'int8' else dtype.removeprefix('int')}_{site.count}"
     kernel = ctx.kernel(stem, source, headers=headers)
@@ -204,6 +238,9 @@ def _add(ctx: KernelContext, site: _Binary, source: str, headers: tuple[str, ...
             assert codes is not None
             label = ctx.constant(f"{operator}_{len(ctx.library.calls)}_operand", codes)
             arguments.append(constant_argument(label, dtype_of(expr)))
+    if entries is not None:
+        label = ctx.constant(f"{operator}_{len(ctx.library.calls)}_table", entries)
+        arguments.append(constant_argument(label, "int32"))
     inputs = tuple(name for name in site.operands if name)
     same = [n for n, e in zip(site.operands, call.args, strict=True) if n and shape_of(e) == shape_of(call)]
     ctx.add_call(
@@ -238,30 +275,39 @@ def _affine(operator: str, items: tuple[tuple[str, Any], ...], fraction: int) ->
 
 
 @cache
-def _product(items: tuple[tuple[str, Any], ...]) -> Product | None:
+def _product(items: tuple[tuple[str, Any], ...]) -> Rounding | None:
     attrs = dict(items)
-    return fit_product(
-        binary_codes("mul", attrs),
-        (attrs["lhs_zero_point"], attrs["rhs_zero_point"]),
-        attrs["multiplier"],
-        attrs["shift"],
-        attrs["output_zero_point"],
-        attrs["clamp_min"],
-        attrs["clamp_max"],
+    lhs, rhs = (CODES - attrs[f"{name}_zero_point"] for name in ("lhs", "rhs"))
+    return fit_rounding(binary_codes("mul", attrs), 2 * np.outer(lhs, rhs), attrs)
+
+
+@cache
+def _table(operator: str, items: tuple[tuple[str, Any], ...]) -> TableSum | None:
+    attrs = dict(items)
+    lhs, rhs = _contributions(attrs)
+    return fit_table(binary_codes(operator, attrs), (lhs, rhs if operator == "add" else -rhs), attrs)
+
+
+def _contributions(attrs: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """What each code of each operand adds to a sum, before the sum is scaled."""
+    lhs, rhs = (
+        numerics.MULTIPLY[attrs["rounding"]](
+            (CODES - attrs[f"{name}_zero_point"]) << attrs["left_shift"],
+            attrs[f"{name}_multiplier"],
+            attrs[f"{name}_shift"],
+        ).astype(np.int64)
+        for name in ("lhs", "rhs")
     )
+    return lhs, rhs
 
 
 def binary_codes(operator: str, attrs: dict[str, Any]) -> np.ndarray:
     """What ``q.add``, ``q.sub`` or ``q.mul`` gives for each pair of int8 codes, [256, 256]."""
     multiply = numerics.MULTIPLY[attrs["rounding"]]
-    a, b = ((CODES - attrs[f"{name}_zero_point"]) for name in ("lhs", "rhs"))
     if operator == "mul":
-        values = a[:, None] * b[None, :]
+        values = np.outer(*(CODES - attrs[f"{name}_zero_point"] for name in ("lhs", "rhs")))
     else:
-        a, b = (
-            multiply(steps << attrs["left_shift"], attrs[f"{name}_multiplier"], attrs[f"{name}_shift"]).astype(np.int64)
-            for name, steps in (("lhs", a), ("rhs", b))
-        )
-        values = a[:, None] + b[None, :] if operator == "add" else a[:, None] - b[None, :]
+        lhs, rhs = _contributions(attrs)
+        values = lhs[:, None] + (rhs if operator == "add" else -rhs)[None, :]
     codes = multiply(values, attrs["multiplier"], attrs["shift"]).astype(np.int64) + attrs["output_zero_point"]
     return np.asarray(np.clip(codes, attrs["clamp_min"], attrs["clamp_max"]))

@@ -62,6 +62,8 @@ OPERATIONS = {
     "multiply_by": Operation("mul {d}, {d}, {a}", "{d} = ai_multiply_add({d}, {a}, 0);", in_place=True),
     "add_to": Operation("add {d}, {d}, {a}", "{d} = ai_add({d}, {a});", in_place=True),
     "and_with": Operation("and {d}, {d}, {a}", "{d} = {d} & {a};", in_place=True),
+    # Of a table of words.
+    "load_entry": Operation("ldr {d}, [{a}, {b}, lsl #2]", "{d} = ai_load({a} + 4 * {b});"),
     "load_u8": Operation("ldrb {d}, [{a}, #{i}]", "{d} = (uint8_t){a}[{i}];"),
     "load_s8": Operation("ldrsb {d}, [{a}, #{i}]", "{d} = {a}[{i}];"),
     "store": Operation("str {b}, [{a}, #{i}]", "ai_store({a} + {i}, {b});"),
