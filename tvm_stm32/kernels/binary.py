@@ -188,14 +188,16 @@ def _lower_block(ctx: KernelContext, site: _Binary, block: Block, table: TableSu
 
 def _lower_plain(ctx: KernelContext, site: _Binary) -> None:
     operator, attrs, loops, count = site.operator, site.attrs, site.loops, site.count
-    affine = site.affine(0)
-    vector = ctx.target.mve and site.dtype == "int8" and _is_plain(operator, attrs, loops, affine)
+    affine, product = site.affine(0), site.product()
+    vector = ctx.target.mve and site.dtype == "int8" and _is_plain(site, affine, product)
     source = ctx.render(
         "binary.c.j2",
         paren=paren,
         operator=operator,
         vector=vector,
         affine=affine,
+        product=product,
+        long_products=ctx.target.cpu not in ("cortex-m0", "cortex-m0plus"),
         count=count,
         ctype=CTYPES[site.dtype],
         loops=loops,
@@ -205,16 +207,18 @@ def _lower_plain(ctx: KernelContext, site: _Binary) -> None:
     )
     ctx.usage.add(count * (_AFFINE if affine else _STEPS[operator]) / (4 if vector else 1), code=120)
     headers = ("ai_kernels_mve.h",) if vector else HEADER
-    _add(ctx, site, source, ("ai_blocks.h", *headers) if affine else headers, "")
+    _add(ctx, site, source, ("ai_blocks.h", *headers) if affine or product else headers, "")
 
 
-def _is_plain(operator: str, attrs: dict[str, Any], loops: list[Loop], affine: Affine | None) -> bool:
+def _is_plain(site: _Binary, affine: Affine | None, product: Rounding | None) -> bool:
     """Whether both operands are walked alike and four sums or products are made at a time as one is."""
-    alike = len(loops) == 1 and (loops[0].lhs_step, loops[0].rhs_step) == (1, 1)
-    if not alike or operator not in ("add", "sub", "mul"):
+    attrs, loops = site.attrs, site.loops
+    if len(loops) != 1 or (loops[0].lhs_step, loops[0].rhs_step) != (1, 1):
         return False
-    shifts = [attrs[name] for name in ("lhs_shift", "rhs_shift", "shift") if name in attrs]
-    return affine is not None or (attrs["rounding"] == "tflm" and max(shifts) <= 0)
+    if site.operator not in ("add", "sub"):
+        return product is not None
+    steps = attrs["rounding"] == "tflm" and max(attrs["lhs_shift"], attrs["rhs_shift"], attrs["shift"]) <= 0
+    return affine is not None or steps
 
 
 def _add(
