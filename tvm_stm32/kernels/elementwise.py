@@ -36,6 +36,9 @@ def lower_pool(ctx: KernelContext, call: relax.Call, node: str, data: str, outpu
     padded = bool(top or left or (out_h - 1) * stride_h + pool_h > height or (out_w - 1) * stride_w + pool_w > width)
     # Sums of a window fit halfwords as long as 128 times its elements do.
     lanes = ctx.target.dsp and dtype == "int8" and channels % 4 == 0 and (operator == "max" or pool_h * pool_w <= 255)
+    magic = _reciprocal(pool_h * pool_w)
+    nearest = not padded and attrs.get("mode") not in ("requantize", "upward", "truncate") and magic is not None
+    vector = ctx.target.mve and dtype == "int8" and channels >= 8 and (operator == "max" or nearest)
     source = ctx.render(
         "pool.c.j2",
         paren=paren,
@@ -56,6 +59,8 @@ def lower_pool(ctx: KernelContext, call: relax.Call, node: str, data: str, outpu
         pad_left=left,
         padded=padded,
         lanes=lanes,
+        vector=vector,
+        magic=magic,
         **{
             key: value
             for key, value in {"clamp_min": -128, "clamp_max": 127, **attrs}.items()
@@ -63,7 +68,7 @@ def lower_pool(ctx: KernelContext, call: relax.Call, node: str, data: str, outpu
         },
         rounding=ROUNDING[attrs.get("rounding", "tflm")],
     )
-    headers = ("ai_blocks.h",) if lanes else HEADER
+    headers = ("ai_kernels_mve.h",) if vector else ("ai_blocks.h",) if lanes else HEADER
     kernel = ctx.kernel(f"{operator}_pool{_suffix(dtype)}_{pool_h}x{pool_w}_{channels}", source, headers=headers)
     ctx.add_call(
         Call(
@@ -76,6 +81,18 @@ def lower_pool(ctx: KernelContext, call: relax.Call, node: str, data: str, outpu
             detail=f"{pool_h}x{pool_w} stride {stride_h}x{stride_w}",
         )
     )
+
+
+def _reciprocal(count: int) -> tuple[int, int] | None:
+    """(factor, right) with n * factor >> 16 + right the quotient n / ``count`` for all sums of as many codes."""
+    sizes = np.arange(128 * count + count // 2 + 1, dtype=np.int64)
+    if sizes[-1] >= 1 << 15:
+        return None
+    for right in range(16):
+        factor = -(-(1 << 16 + right) // count)
+        if factor < 1 << 16 and np.array_equal(sizes * factor >> 16 + right, sizes // count):
+            return factor, right
+    return None
 
 
 def lower_softmax(ctx: KernelContext, call: relax.Call, node: str, data: str, output: str) -> None:
