@@ -151,6 +151,8 @@ def lower_binary(ctx: KernelContext, call: relax.Call, node: str, operands: list
         if table is not None:
             candidates["table"] = lambda trial: _lower_table(trial, site, table)
     candidates["plain"] = lambda trial: _lower_plain(trial, site)
+    # Scales are constants in the code, so that operators of one shape do not share it.
+    ctx.repeats = 1
     lower_best(ctx, node, candidates)
 
 
