@@ -163,7 +163,7 @@ def product_block(count: int, zero_points: tuple[int, int], rule: Rounding, unro
         elif zeros and zero_points[0] == zero_point:
             zeros.append(zeros[0])
         else:
-            zeros.append(block.set(block.variable(name), (-zero_point & 0xFFFF) * 0x10001))
+            zeros.append(block.set(block.variable(name), _twice(-zero_point)))
     words = [block.variable("x"), block.variable("y")]
     parts = [block.variable("xs"), block.variable("ys")]
     products = [block.variable("p0"), block.variable("p1")]
@@ -228,6 +228,11 @@ def table_block(count: int, rule: TableSum, unrolled: int) -> Block:
 
     _walk(block, [direct, other, output], count, unrolled, quad, single)
     return block
+
+
+def _twice(half: int) -> int:
+    """A word of two equal halfwords, as an int32."""
+    return (half << 16) + (half & 0xFFFF)
 
 
 def _begin() -> tuple[Block, list[Variable]]:
