@@ -233,6 +233,22 @@ AI_INLINE int32_t ai_ssub16(int32_t a, int32_t b)
 #endif
 }
 
+/* Halfwords of a and sign-extended bytes 0 and 2 of b turned right by n (0 or 8) bits, added. */
+AI_INLINE int32_t ai_sxtab16(int32_t a, int32_t b, int32_t n)
+{
+#if AI_BLOCKS_DSP
+    int32_t result;
+    if (n == 0) {
+        __asm__("sxtab16 %0, %1, %2" : "=r"(result) : "r"(a), "r"(b));
+    } else {
+        __asm__("sxtab16 %0, %1, %2, ror #8" : "=r"(result) : "r"(a), "r"(b));
+    }
+    return result;
+#else
+    return ai_sadd16(a, ai_sxtb16(b, n));
+#endif
+}
+
 /* The larger, or smaller, of each pair of codes of two words. */
 AI_INLINE int32_t ai_max_bytes(int32_t a, int32_t b)
 {
@@ -309,6 +325,29 @@ AI_INLINE int32_t ai_smlad(int32_t a, int32_t b, int32_t c)
     return __smlad((int16x2_t)a, (int16x2_t)b, c);
 #else
     return ai_add(ai_smuad(a, b), c);
+#endif
+}
+
+/* c + a * b / 2^16, b being a halfword; rounded down. */
+AI_INLINE int32_t ai_smlawb(int32_t a, int32_t b, int32_t c)
+{
+#if AI_BLOCKS_DSP
+    int32_t result;
+    __asm__("smlawb %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+    return result;
+#else
+    return ai_add((int32_t)(((int64_t)a * ai_low_half(b)) >> 16), c);
+#endif
+}
+
+AI_INLINE int32_t ai_smlawt(int32_t a, int32_t b, int32_t c)
+{
+#if AI_BLOCKS_DSP
+    int32_t result;
+    __asm__("smlawt %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+    return result;
+#else
+    return ai_add((int32_t)(((int64_t)a * ai_high_half(b)) >> 16), c);
 #endif
 }
 

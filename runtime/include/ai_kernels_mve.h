@@ -82,6 +82,19 @@ AI_INLINE int32x4_t ai_multiply_mve(int32x4_t x, int32_t multiplier, int32_t rig
     return result;
 }
 
+/*
+ * Sums of `count` codes divided by it, to nearest, halves away from zero: by a multiplication with `factor` / 2^(16 +
+ * `right`), which gives the quotient of every sum there can be.
+ */
+AI_INLINE int16x8_t ai_average_mve(int16x8_t sum, int32_t count, int32_t factor, int32_t right)
+{
+    const uint16x8_t size = vaddq_n_u16(vreinterpretq_u16_s16(vabsq_s16(sum)), (uint16_t)(count / 2));
+    const uint16x8_t high = vmulhq_u16(size, vdupq_n_u16((uint16_t)factor));
+    const int16x8_t quotient = vreinterpretq_s16_u16(vshlq_r_u16(high, -right));
+
+    return vnegq_m_s16(quotient, quotient, vcmpltq_n_s16(sum, 0));
+}
+
 /* One operand of a sum: codes without their zero point, `left` bits up, times 2^-right * multiplier / 2^31. */
 AI_INLINE int32x4_t ai_operand_mve(const int8_t *codes, int32_t zero_point, int32_t left, int32_t multiplier,
                                    int32_t right)

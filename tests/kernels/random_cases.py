@@ -429,7 +429,7 @@ class _Pool:
         padding = tuple(int(generator.integers(0, min(n, 3))) if padded else 0 for n in (*size, *size))
         height = _extent(generator, size[0], 1, padding[0] + padding[2])
         width = _extent(generator, size[1], 1, padding[1] + padding[3])
-        channels = _pick(generator, 1, 2, 3, 4, 4, 5, 8, 12)
+        channels = _pick(generator, 1, 2, 3, 4, 4, 5, 8, 12, 16, 20)
         strides = (size[0], size[1]) if generator.random() < 0.3 else _strides(generator)
         return cls((_batch(generator), height, width, channels), size, strides, padding)
 

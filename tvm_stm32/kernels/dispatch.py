@@ -8,6 +8,7 @@ from tvm import relax
 
 from ..graph import dialect
 from . import elementwise
+from .binary import lower_binary
 from .context import KernelContext
 from .convolution import lower_conv2d
 from .dense import lower_dense
@@ -54,7 +55,7 @@ def lower_operator(ctx: KernelContext, call: relax.Call, node: str, operands: Se
     """
     name = dialect.name_of(call)
     if name in BINARY:
-        elementwise.lower_binary(ctx, call, node, list(operands), output)
+        lower_binary(ctx, call, node, list(operands), output)
     elif name in _RECURRENT:
         lower_recurrent(ctx, call, node, list(operands), output)
     else:

@@ -1,16 +1,13 @@
-"""int8 elementwise operators, pools, softmax and table look-ups."""
+"""int8 pools, softmax and table look-ups."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from tvm import relax
 
 from ..graph import dialect
 from ..graph.ssa import constant, dtype_of, shape_of
-from ..library import Argument, Call
+from ..library import Call
 from ..library.ctypes import CTYPES
 from .context import KernelContext, constant_argument, tensor_argument
 from .stage import ROUNDING
@@ -18,107 +15,13 @@ from .stage import ROUNDING
 HEADER = ("ai_kernels.h",)
 
 
-@dataclass(frozen=True)
-class Loop:
-    """A loop over one (merged) axis of a broadcast operator: steps of both operands in elements."""
-
-    extent: int
-    lhs_step: int
-    rhs_step: int
-
-
 def paren(value: int) -> str:
     """A constant that may follow a minus sign."""
     return f"({value})" if value < 0 else str(value)
 
 
-def broadcast_loops(out: tuple[int, ...], lhs: tuple[int, ...], rhs: tuple[int, ...]) -> list[Loop]:
-    """Loops over the output in memory order; neighbouring axes that step alike are merged."""
-    loops: list[Loop] = []
-    for extent, lhs_step, rhs_step in zip(out, _steps(out, lhs), _steps(out, rhs), strict=True):
-        if extent == 1:
-            continue
-        if loops and loops[-1].lhs_step == lhs_step * extent and loops[-1].rhs_step == rhs_step * extent:
-            loops[-1] = Loop(loops[-1].extent * extent, lhs_step, rhs_step)
-        else:
-            loops.append(Loop(extent, lhs_step, rhs_step))
-    return loops or [Loop(1, 0, 0)]
-
-
-def _steps(out: tuple[int, ...], shape: tuple[int, ...]) -> list[int]:
-    padded = (1,) * (len(out) - len(shape)) + shape
-    steps, step = [], 1
-    for extent in reversed(padded):
-        steps.append(0 if extent == 1 else step)
-        step *= extent
-    return steps[::-1]
-
-
 def _suffix(dtype: str) -> str:
     return "" if dtype == "int8" else dtype.removeprefix("int")
-
-
-def _index(loops: list[Loop], attribute: str) -> str:
-    terms = []
-    for number, loop in enumerate(loops):
-        step = getattr(loop, attribute)
-        if step:
-            terms.append(f"i{number}" if step == 1 else f"i{number} * {step}")
-    return " + ".join(terms) or "0"
-
-
-def _is_plain_sum(operator: str, attrs: dict[str, Any], loops: list[Loop]) -> bool:
-    """Whether an addition or subtraction walks both operands alike, with shifts to the right only, as vectors do."""
-    if operator not in ("add", "sub") or attrs["rounding"] != "tflm":
-        return False
-    alike = len(loops) == 1 and (loops[0].lhs_step, loops[0].rhs_step) == (1, 1)
-    return alike and max(attrs["lhs_shift"], attrs["rhs_shift"], attrs["shift"]) <= 0
-
-
-def lower_binary(ctx: KernelContext, call: relax.Call, node: str, operands: list[str], output: str) -> None:
-    """``q.add``, ``q.sub``, ``q.mul``, ``q.div`` with broadcasting. A constant has an empty name in ``operands``."""
-    attrs = dialect.attributes(call)
-    dtype = dtype_of(call)
-    operator = dialect.name_of(call).removeprefix("q.")
-    loops = broadcast_loops(shape_of(call), shape_of(call.args[0]), shape_of(call.args[1]))
-    vector = ctx.target.mve and dtype == "int8" and _is_plain_sum(operator, attrs, loops)
-    source = ctx.render(
-        "binary.c.j2",
-        paren=paren,
-        operator=operator,
-        vector=vector,
-        count=int(np.prod(shape_of(call), dtype=np.int64)),
-        ctype=CTYPES[dtype],
-        loops=loops,
-        lhs_index=_index(loops, "lhs_step"),
-        rhs_index=_index(loops, "rhs_step"),
-        **{**attrs, "rounding": ROUNDING[attrs["rounding"]]},
-    )
-    kernel = ctx.kernel(f"{operator}{_suffix(dtype)}_{int(np.prod(shape_of(call)))}", source,
-                        headers=("ai_kernels_mve.h",) if vector else HEADER)  # fmt: skip
-    arguments: list[Argument] = []
-    for name, expr in zip(operands, call.args, strict=True):
-        if name:
-            arguments.append(tensor_argument(name, dtype))
-        else:
-            codes = constant(expr)
-            assert codes is not None
-            arguments.append(
-                constant_argument(ctx.constant(f"{operator}_{len(ctx.library.calls)}_operand", codes), dtype_of(expr))
-            )
-    inputs = tuple(name for name in operands if name)
-    same = [n for n, e in zip(operands, call.args, strict=True) if n and shape_of(e) == shape_of(call)]
-    ctx.add_call(
-        Call(
-            operator,
-            node,
-            kernel.name,
-            (*arguments, tensor_argument(output, dtype)),
-            inputs,
-            (output,),
-            overlaps=dict.fromkeys(same, 0),
-        )
-    )
 
 
 def lower_pool(ctx: KernelContext, call: relax.Call, node: str, data: str, output: str) -> None:
@@ -133,6 +36,9 @@ def lower_pool(ctx: KernelContext, call: relax.Call, node: str, data: str, outpu
     padded = bool(top or left or (out_h - 1) * stride_h + pool_h > height or (out_w - 1) * stride_w + pool_w > width)
     # Sums of a window fit halfwords as long as 128 times its elements do.
     lanes = ctx.target.dsp and dtype == "int8" and channels % 4 == 0 and (operator == "max" or pool_h * pool_w <= 255)
+    magic = _reciprocal(pool_h * pool_w)
+    nearest = not padded and attrs.get("mode") not in ("requantize", "upward", "truncate") and magic is not None
+    vector = ctx.target.mve and dtype == "int8" and channels >= 8 and (operator == "max" or nearest)
     source = ctx.render(
         "pool.c.j2",
         paren=paren,
@@ -153,6 +59,8 @@ def lower_pool(ctx: KernelContext, call: relax.Call, node: str, data: str, outpu
         pad_left=left,
         padded=padded,
         lanes=lanes,
+        vector=vector,
+        magic=magic,
         **{
             key: value
             for key, value in {"clamp_min": -128, "clamp_max": 127, **attrs}.items()
@@ -160,7 +68,7 @@ def lower_pool(ctx: KernelContext, call: relax.Call, node: str, data: str, outpu
         },
         rounding=ROUNDING[attrs.get("rounding", "tflm")],
     )
-    headers = ("ai_blocks.h",) if lanes else HEADER
+    headers = ("ai_kernels_mve.h",) if vector else ("ai_blocks.h",) if lanes else HEADER
     kernel = ctx.kernel(f"{operator}_pool{_suffix(dtype)}_{pool_h}x{pool_w}_{channels}", source, headers=headers)
     ctx.add_call(
         Call(
@@ -173,6 +81,18 @@ def lower_pool(ctx: KernelContext, call: relax.Call, node: str, data: str, outpu
             detail=f"{pool_h}x{pool_w} stride {stride_h}x{stride_w}",
         )
     )
+
+
+def _reciprocal(count: int) -> tuple[int, int] | None:
+    """(factor, right) with n * factor >> 16 + right the quotient n / ``count`` for all sums of as many codes."""
+    sizes = np.arange(128 * count + count // 2 + 1, dtype=np.int64)
+    if sizes[-1] >= 1 << 15:
+        return None
+    for right in range(16):
+        factor = -(-(1 << 16 + right) // count)
+        if factor < 1 << 16 and np.array_equal(sizes * factor >> 16 + right, sizes // count):
+            return factor, right
+    return None
 
 
 def lower_softmax(ctx: KernelContext, call: relax.Call, node: str, data: str, output: str) -> None:

@@ -78,7 +78,7 @@ class _Counter:
         name = item.operation
         if name.startswith("v"):
             return lines, 1.25 * lines, False
-        if name in ("load", "load_u8", "load_s8", "take_1"):
+        if name in ("load", "load_u8", "load_s8", "load_entry", "take_1", "take_any_1"):
             return lines, self._load(loads), True
         if name.startswith(("take_", "load_", "put_")):
             words = int(name.rpartition("_")[2])

@@ -33,6 +33,8 @@ OPERATIONS = {
     "load": Operation("ldr {d}, [{a}, #{i}]", "{d} = ai_load({a} + {i});"),
     "load_2": Operation("ldrd {d}, {e}, [{a}, #{i}]", "{d} = ai_load({a} + {i});\n{e} = ai_load({a} + {i} + 4);"),
     "take_1": Operation("ldr {d}, [{a}], #4", "{d} = ai_load_word({a});\n{a} += 4;"),
+    # A word at any address, in C too.
+    "take_any_1": Operation("ldr {d}, [{a}], #4", "{d} = ai_load({a});\n{a} += 4;"),
     "take_2": Operation("ldmia {a}!, {{{d}, {e}}}", "{d} = ai_load({a});\n{e} = ai_load({a} + 4);\n{a} += 8;"),
     "take_3": Operation(
         "ldmia {a}!, {{{d}, {e}, {f}}}",
@@ -60,6 +62,8 @@ OPERATIONS = {
     "multiply_by": Operation("mul {d}, {d}, {a}", "{d} = ai_multiply_add({d}, {a}, 0);", in_place=True),
     "add_to": Operation("add {d}, {d}, {a}", "{d} = ai_add({d}, {a});", in_place=True),
     "and_with": Operation("and {d}, {d}, {a}", "{d} = {d} & {a};", in_place=True),
+    # Of a table of words.
+    "load_entry": Operation("ldr {d}, [{a}, {b}, lsl #2]", "{d} = ai_load({a} + 4 * {b});"),
     "load_u8": Operation("ldrb {d}, [{a}, #{i}]", "{d} = (uint8_t){a}[{i}];"),
     "load_s8": Operation("ldrsb {d}, [{a}, #{i}]", "{d} = {a}[{i}];"),
     "store": Operation("str {b}, [{a}, #{i}]", "ai_store({a} + {i}, {b});"),
@@ -95,6 +99,7 @@ OPERATIONS = {
     "and_shifted_right": Operation("and {d}, {a}, {b}, lsr #{i}", "{d} = {a} & ai_shift_right_unsigned({b}, {i});"),
     "flip": Operation("eor {d}, {a}, #{i}", "{d} = {a} ^ (int32_t){i};"),
     "and_shifted_left_1": Operation("and {d}, {a}, {b}, lsl #1", "{d} = {a} & ai_shift_left({b}, 1);"),
+    "and_shifted_left": Operation("and {d}, {a}, {b}, lsl #{i}", "{d} = {a} & ai_shift_left({b}, {i});"),
     "and_shifted_right_7": Operation("and {d}, {a}, {b}, lsr #7", "{d} = {a} & ai_shift_right_unsigned({b}, 7);"),
     "at_least": Operation("cmp {d}, #{i}\nit lt\nmovlt {d}, #{i}", "{d} = ({d} < {i}) ? {i} : {d};", in_place=True),
     "at_most": Operation("cmp {d}, #{i}\nit gt\nmovgt {d}, #{i}", "{d} = ({d} > {i}) ? {i} : {d};", in_place=True),
@@ -122,17 +127,21 @@ OPERATIONS = {
     "low_field_21": Operation("sbfx {d}, {a}, #0, #21", "{d} = ai_shift_left({a}, 11) >> 11;"),
     "low_field_24": Operation("sbfx {d}, {a}, #0, #24", "{d} = ai_shift_left({a}, 8) >> 8;"),
     "saturate_8": Operation("ssat {d}, #8, {a}", "{d} = ai_saturate_8({a});"),
+    "saturate_8_shifted": Operation("ssat {d}, #8, {a}, asr #{i}", "{d} = ai_saturate_8({a} >> {i});"),
     "half_saturate_8": Operation("ssat {d}, #8, {a}, asr #1", "{d} = ai_saturate_8({a} >> 1);"),
     "saturate_16": Operation("ssat {d}, #16, {a}", "{d} = ai_clamp({a}, INT16_MIN, INT16_MAX);"),
     "saturate_u15": Operation("usat {d}, #15, {a}", "{d} = ai_clamp({a}, 0, INT16_MAX);"),
     # DSP extension.
     **{name: _dsp4(name) for name in ("smlad", "smlabb", "smlabt", "smlatb", "smlatt", "smmla", "smmlar")},
-    **{name: _dsp3(name) for name in ("smuad", "smulbb", "smulbt", "smultb", "smultt", "sadd16", "ssub16", "sxtab16")},
+    **{name: _dsp4(name) for name in ("smlawb", "smlawt")},
+    **{name: _dsp3(name) for name in ("smuad", "smulbb", "smulbt", "smultb", "smultt", "sadd16", "ssub16")},
     "smmulr": Operation("smmulr {d}, {a}, {b}", "{d} = ai_smmlar({a}, {b}, 0);"),
     "uxtb16": Operation("uxtb16 {d}, {a}", "{d} = {a} & 0x00FF00FF;"),
     "uxtb16_odd": Operation("uxtb16 {d}, {a}, ror #8", "{d} = ai_shift_right_unsigned({a}, 8) & 0x00FF00FF;"),
     "sxtb16": Operation("sxtb16 {d}, {a}", "{d} = ai_sxtb16({a}, 0);"),
     "sxtb16_odd": Operation("sxtb16 {d}, {a}, ror #8", "{d} = ai_sxtb16({a}, 8);"),
+    "sxtab16": Operation("sxtab16 {d}, {a}, {b}", "{d} = ai_sxtab16({a}, {b}, 0);"),
+    "sxtab16_odd": Operation("sxtab16 {d}, {a}, {b}, ror #8", "{d} = ai_sxtab16({a}, {b}, 8);"),
     "pack_low": Operation("pkhbt {d}, {a}, {b}, lsl #16", "{d} = ai_pack_low({a}, {b});"),
     "pack_high": Operation("pkhtb {d}, {a}, {b}, asr #16", "{d} = ai_pack_high({a}, {b});"),
     # Helium: int8x16_t, int16x8_t and int32x4_t variables. Vector loads reach 508 bytes, byte accesses 127.
