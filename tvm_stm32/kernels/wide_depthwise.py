@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..graph import dialect
 from .block_call import block_function, block_headers
 from .blocks.depthwise import depthwise_block
-from .blocks.depthwise_wide import (
-    depthwise_any_wide_block,
-    depthwise_any_wide_records,
-    depthwise_wide_records,
-    pairs_wide_block,
-)
+from .blocks.depthwise_any import depthwise_any_block, depthwise_any_wide_records
+from .blocks.depthwise_wide import depthwise_wide_records, pairs_wide_block
 from .blocks.depthwise_wide_mve import LANES, depthwise_wide_mve_block, depthwise_wide_mve_records
+from .blocks.program import Block
 from .blocks.requantize_wide import WideRequantizer, WideScales
 from .choice import lower_best
 from .context import KernelContext
@@ -95,7 +94,8 @@ def _lower_any(
     channels, kernel_h, kernel_w = operator.weight.shape[:3]
     stage, pixel_bytes = WideRequantizer(*operator.bounds), 2 * channels
     row_step = geometry["dilation_h"] * geometry["width"] * pixel_bytes
-    make, records = depthwise_any_wide_block, depthwise_any_wide_records
+    make: Callable[..., Block] = depthwise_any_block
+    records = depthwise_any_wide_records
     if form == "mve":
         make, records = depthwise_wide_mve_block, depthwise_wide_mve_records
     inside = make(channels, (kernel_h, kernel_w), row_step, geometry["dilation_w"] * pixel_bytes, stage)

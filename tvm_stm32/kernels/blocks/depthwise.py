@@ -13,6 +13,8 @@ widened and doubled whenever a row pair begins.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from ..stage import OutputStage
@@ -32,31 +34,47 @@ def pairs_block(channels: int, columns: int, count: int) -> Block:
     plane = Variable("plane", POINTER_OUT)
     block = Block([upper, lower, plane])
     a, b, low_a, low_b = (block.variable(name) for name in ("a", "b", "even_a", "even_b"))
-    step = block.variable("step")
-    quads = channels // 4
+    for quad in plane_quads(block, channels, columns, count, 1):
+        block.emit("load", a, upper, constant=4 * quad)
+        block.emit("load", b, lower, constant=4 * quad)
+        words = [block.variable("word0"), block.variable("word1")]
+        for number, word in enumerate(paired_codes(block, (a, b), (low_a, low_b), words)):
+            block.emit("store", None, plane, word, constant=4 * columns * (4 * quad + number))
+    return block
+
+
+def plane_quads(block: Block, channels: int, columns: int, count: int, size: int) -> Iterator[int]:
+    """Describe four channels of a pixel in each round, whose number says how many fours the pointers are behind.
+
+    The parameters of ``block`` are two rows, with codes of ``size`` bytes, and a plane; ``columns`` words of it are a
+    channel.
+    """
+    upper, lower, plane = block.parameters
+    step, quads = block.variable("step"), channels // 4
     unrolled = next(n for n in (4, 3, 2, 1) if (quads % n == 0 and 16 * columns * n < 4096) or n == 1)
     with block.loop("pixels", count):
         with block.loop("quads", quads // unrolled):
-            for quad in range(unrolled):
-                block.emit("load", a, upper, constant=4 * quad)
-                block.emit("load", b, lower, constant=4 * quad)
-                for low, x in ((low_a, a), (low_b, b)):
-                    block.emit("sxtb16", low, x)
-                    block.emit("sxtb16_odd", x, x)
-                # The last use of a word may overwrite it: two words are made, then two more in place.
-                words = [block.variable("word0"), block.variable("word1")]
-                block.emit("pack_low", words[0], low_a, low_b)
-                block.emit("pack_low", words[1], a, b)
-                block.emit("pack_high", low_a, low_b, low_a)
-                block.emit("pack_high", a, b, a)
-                for number, word in enumerate((words[0], words[1], low_a, a)):
-                    block.emit("store", None, plane, word, constant=4 * columns * (4 * quad + number))
+            yield from range(unrolled)
             for pointer in (upper, lower):
-                block.emit("advance", pointer, constant=4 * unrolled)
+                block.emit("advance", pointer, constant=4 * size * unrolled)
             if unrolled < quads:
                 block.move(plane, 16 * columns * unrolled, step)
         block.move(plane, 4 - (16 * columns * quads if unrolled < quads else 0), step)
-    return block
+
+
+def paired_codes(
+    block: Block, codes: tuple[Variable, Variable], low: tuple[Variable, Variable], words: list[Variable]
+) -> tuple[Variable, ...]:
+    """Words of four channels, of a word of codes of the upper and one of the lower row; all variables are used up."""
+    for even, x in zip(low, codes, strict=True):
+        block.emit("sxtb16", even, x)
+        block.emit("sxtb16_odd", x, x)
+    # The last use of a word may overwrite it: two words are made, then two more in place.
+    block.emit("pack_low", words[0], *low)
+    block.emit("pack_low", words[1], *codes)
+    block.emit("pack_high", low[0], low[1], low[0])
+    block.emit("pack_high", codes[0], codes[1], codes[0])
+    return words[0], words[1], low[0], codes[0]
 
 
 def record_bytes(small: bool) -> int:
