@@ -62,7 +62,7 @@ def _finish(
         stage.recall_common(block, scaling)
     for channel, totals in ((1, sums.odd), (0, sums.even)):
         if not stage.common:
-            load_scaling(block, stage, scaling, weights, 0, channel)
+            load_scaling(block, scaling, weights, 0, stage, channel)
         block.unpark(output)
         for pixel, total in enumerate(totals):
             if pixel:
