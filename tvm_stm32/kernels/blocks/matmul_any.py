@@ -124,7 +124,7 @@ def pairs_any_block() -> Block:
     block.park(fours)
     block.park(pixels)
     turns, target = block.variable("turns"), block.variable("target", POINTER_OUT)
-    a, b, low_a, low_b = (block.variable(name) for name in ("a", "b", "even_a", "even_b"))
+    a, b = block.variable("a"), block.variable("b")
     words = [block.variable("word0"), block.variable("word1")]
     with block.counted(pixels):
         block.unpark(fours, turns)
@@ -132,7 +132,7 @@ def pairs_any_block() -> Block:
         with block.counted(turns, parked=False):
             block.emit("take_1", (a, upper), upper)
             block.emit("take_1", (b, lower), lower)
-            for word in paired_codes(block, (a, b), (low_a, low_b), words):
+            for word in paired_codes(block, a, b, words):
                 block.emit("store", None, target, word, constant=0)
                 block.emit("advance_by", target, step)
         block.emit("advance", plane, constant=4)
