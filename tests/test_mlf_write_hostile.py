@@ -115,7 +115,7 @@ def put(*path: Any, value: Any) -> Callable[[Any], None]:
         (put("calls", 0, "workspace", value=-8), "no size"),
         (put("calls", 0, "macs", value=-1), "no size"),
         (put("calls", 0, "overlaps", value={"scores": 0}), "none of its inputs"),
-        (put("calls", 1, "overlaps", value={"scores": -8}), "at a distance that is no size"),
+        (put("calls", 1, "overlaps", value={"stem/conv": -8}), "at a distance that is no size"),
         (put("calls", 1, "inputs", value=["scores_softmax"]), "before anything has written it|neither its input"),
         (put("calls", value=[]), "nothing writes the output"),
         (put("kernels", 0, "name", value="evil"), "has no C name"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from .blocks.depthwise_mve import (
 )
 from .blocks.matmul_any import pairs_any_block
 from .blocks.requantize import Requantizer
+from .blocks.requantize_wide import WideRequantizer
 from .context import KernelContext
 from .overlap import pixel_distance, row_distance
 from .stage import OutputStage
@@ -48,49 +49,81 @@ def columns_of(geometry: dict[str, Any]) -> int:
     return int((geometry["out_w"] - 1) * geometry["stride_w"] + 3)
 
 
+@dataclass
+class RowPairs:
+    """A 3x3 kernel on two planes of paired rows: its sizes, and the blocks that make outputs of them."""
+
+    ctx: KernelContext
+    geometry: dict[str, Any]
+    channels: int
+
+    def __post_init__(self) -> None:
+        geometry = self.geometry
+        self.columns = columns_of(geometry)
+        # Rows of outputs a step makes, and input columns that are copied.
+        self.rows = 2 if geometry["stride_w"] == 1 and geometry["out_h"] > 1 else 1
+        self.inside = min(geometry["width"], self.columns - geometry["pad_left"])
+        self.plane_bytes = 4 * self.channels * self.columns
+        self.iterations = -(-geometry["out_h"] // self.rows)
+        self.lines = geometry["batch"] * self.iterations
+
+    def blocks(self, stem: str, stage: Requantizer | WideRequantizer) -> dict[str, str]:
+        """Functions for a step (``block``), and for the last of an odd number of rows (``last``, or nothing)."""
+        ctx, out_h, out_w = self.ctx, self.geometry["out_h"], self.geometry["out_w"]
+        ctx.usage.add(self.lines * 40 + 6 * self.plane_bytes / 4)
+        lonely = self.rows == 2 and out_h % 2 == 1
+        texts = {"last": ""}
+        for name, rows, calls in (("block", self.rows, self.lines - lonely), ("last", int(lonely), 1)):
+            if rows:
+                block = depthwise_block(
+                    self.channels,
+                    self.columns,
+                    out_w,
+                    rows,
+                    self.geometry["stride_w"],
+                    stage,
+                    small=ctx.level != "time",
+                    waiting=WAITING[ctx.level],
+                )
+                texts[name] = block_function(ctx, block, f"{stem}_{rows}x{out_w}_{self.channels}", "dsp", calls)
+        return texts
+
+    def values(self) -> dict[str, Any]:
+        """What templates of both widths of codes need."""
+        left = self.geometry["pad_left"]
+        return {
+            "rows": self.rows,
+            "plane_bytes": self.plane_bytes,
+            "columns": self.columns,
+            "borders": [column for column in range(self.columns) if not 0 <= column - left < self.inside],
+            "iterations": self.iterations,
+        }
+
+
 def lower_depthwise_block(
     ctx: KernelContext,
     site: Site,
 ) -> None:
     """A depthwise ``q.conv2d`` for which :func:`fits_pairs` holds."""
     weight, stage, geometry = site.weight, site.stage, site.geometry
-    channels, out_h, out_w, stride = weight.shape[0], geometry["out_h"], geometry["out_w"], geometry["stride_w"]
-    columns = columns_of(geometry)
-    rows = 2 if stride == 1 and out_h > 1 else 1
-    requantizer = Requantizer.of(stage)
-    inside = min(geometry["width"], columns - geometry["pad_left"])
-    small = ctx.level != "time"
-    plane_bytes = 4 * channels * columns
-    texts = {"last": ""}
-    lines = geometry["batch"] * -(-out_h // rows)
-    ctx.usage.add(lines * 40 + 6 * plane_bytes / 4)
+    channels, small = weight.shape[0], ctx.level != "time"
+    pairs = RowPairs(ctx, geometry, channels)
     if small:
-        times = {"turns": channels // 4, "pixels": inside}
-        texts["pairs"] = block_function(ctx, pairs_any_block(), "pairs", "dsp", lines + 1, times)
+        times = {"turns": channels // 4, "pixels": pairs.inside}
+        filler = block_function(ctx, pairs_any_block(), "pairs", "dsp", pairs.lines + 1, times)
     else:
-        texts["pairs"] = block_function(
-            ctx, pairs_block(channels, columns, inside), f"pairs_{inside}_{channels}", "dsp", lines + 1
-        )
-    for name, count in (("block", rows), ("last", 1 if rows == 2 and out_h % 2 else 0)):
-        calls = 1 if name == "last" else lines - (1 if rows == 2 and out_h % 2 else 0)
-        if count:
-            block = depthwise_block(
-                channels, columns, out_w, count, stride, requantizer, small=small, waiting=WAITING[ctx.level]
-            )
-            texts[name] = block_function(ctx, block, f"depthwise_3x3_{count}x{out_w}_{channels}", "dsp", calls)
+        block = pairs_block(channels, pairs.columns, pairs.inside)
+        filler = block_function(ctx, block, f"pairs_{pairs.inside}_{channels}", "dsp", pairs.lines + 1)
     source = ctx.render(
         "depthwise_block.c.j2",
         **geometry,
-        **texts,
-        rows=rows,
-        plane_bytes=plane_bytes,
-        inside=inside,
-        columns=columns,
+        **pairs.blocks("depthwise_3x3", Requantizer.of(stage)),
+        **pairs.values(),
+        pairs=filler,
+        inside=pairs.inside,
         small=small,
-        borders=[column for column in range(columns) if not 0 <= column - geometry["pad_left"] < inside],
-        iterations=-(-out_h // rows),
     )
-    workspace = 2 * plane_bytes
+    workspace = 2 * pairs.plane_bytes
     kernel = ctx.kernel(f"depthwise_3x3_{channels}", source, workspace=workspace, headers=block_headers(ctx, "dsp"))
     words = depthwise_records(weight[..., 0], stage, geometry["input_zero_point"], small=small)
     add_block_call(
@@ -99,9 +132,9 @@ def lower_depthwise_block(
         "depthwise_conv2d",
         *site.names,
         words,
-        macs=geometry["batch"] * out_h * out_w * weight.size,
+        macs=geometry["batch"] * geometry["out_h"] * geometry["out_w"] * weight.size,
         detail=detail_text(geometry, weight, 1, "dsp"),
-        distance=row_distance(geometry, rows, 4),
+        distance=row_distance(geometry, pairs.rows, 4),
     )
 
 

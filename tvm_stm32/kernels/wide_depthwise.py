@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..graph import dialect
 from .block_call import block_function, block_headers
-from .blocks.depthwise import depthwise_block
-from .blocks.depthwise_wide import (
-    depthwise_any_wide_block,
-    depthwise_any_wide_records,
-    depthwise_wide_records,
-    pairs_wide_block,
-)
+from .blocks.depthwise_any import depthwise_any_block, depthwise_any_wide_records
+from .blocks.depthwise_wide import depthwise_wide_records, pairs_wide_block
 from .blocks.depthwise_wide_mve import LANES, depthwise_wide_mve_block, depthwise_wide_mve_records
+from .blocks.program import Block
 from .blocks.requantize_wide import WideRequantizer, WideScales
 from .choice import lower_best
 from .context import KernelContext
-from .depthwise_block import MAX_COLUMNS, WAITING, columns_of
+from .depthwise_block import MAX_COLUMNS, RowPairs, columns_of
 from .overlap import row_distance
 from .wide_block import WideOperator, add_wide_call
 from .window import detail_text, geometry_of
@@ -48,41 +46,20 @@ def _lower_pairs(
     ctx: KernelContext, operator: WideOperator, scales: WideScales, names: tuple[str, str, str, str]
 ) -> None:
     geometry = geometry_of(operator.call, operator.weight)
-    channels, out_h, out_w, stride = (geometry[name] for name in ("channels", "out_h", "out_w", "stride_w"))
-    columns, stage = columns_of(geometry), WideRequantizer(*operator.bounds)
-    rows = 2 if stride == 1 and out_h > 1 else 1
-    inside, small = min(geometry["width"], columns - geometry["pad_left"]), ctx.level != "time"
-    pairs = pairs_wide_block(channels, columns, inside)
-    plane_bytes, lines = 4 * channels * columns, geometry["batch"] * -(-out_h // rows)
-    ctx.usage.add(lines * 40 + 6 * plane_bytes / 4)
-    stem = f"pairs16_{inside}_{channels}"
-    texts = {"pairs": block_function(ctx, pairs, stem, "dsp", lines + 1), "last": ""}
-    for name, count in (("block", rows), ("last", 1 if rows == 2 and out_h % 2 else 0)):
-        calls = 1 if name == "last" else lines - (1 if rows == 2 and out_h % 2 else 0)
-        if count:
-            block = depthwise_block(
-                channels, columns, out_w, count, stride, stage, small=small, waiting=WAITING[ctx.level]
-            )
-            texts[name] = block_function(ctx, block, f"depthwise16_3x3_{count}x{out_w}_{channels}", "dsp", calls)
-    source = ctx.render(
-        "depthwise16_block.c.j2",
-        **geometry,
-        **texts,
-        rows=rows,
-        plane_bytes=plane_bytes,
-        columns=columns,
-        borders=[column for column in range(columns) if not 0 <= column - geometry["pad_left"] < inside],
-        iterations=-(-out_h // rows),
-    )
-    workspace, distance = 2 * plane_bytes, row_distance(geometry, rows, 4)
+    pairs = RowPairs(ctx, geometry, geometry["channels"])
+    block = pairs_wide_block(pairs.channels, pairs.columns, pairs.inside)
+    filler = block_function(ctx, block, f"pairs16_{pairs.inside}_{pairs.channels}", "dsp", pairs.lines + 1)
+    texts = pairs.blocks("depthwise16_3x3", WideRequantizer(*operator.bounds))
+    source = ctx.render("depthwise16_block.c.j2", **geometry, **texts, **pairs.values(), pairs=filler)
+    workspace, distance = 2 * pairs.plane_bytes, row_distance(geometry, pairs.rows, 4)
     headers = block_headers(ctx, "dsp")
-    kernel = ctx.kernel(f"depthwise16_3x3_{channels}", source, workspace=workspace, headers=headers)
+    kernel = ctx.kernel(f"depthwise16_3x3_{pairs.channels}", source, workspace=workspace, headers=headers)
     add_wide_call(
         ctx,
         kernel.name,
         names,
-        {"weights": depthwise_wide_records(scales, small=small)},
-        macs=geometry["batch"] * out_h * out_w * operator.weight.size,
+        {"weights": depthwise_wide_records(scales, small=ctx.level != "time")},
+        macs=geometry["batch"] * geometry["out_h"] * geometry["out_w"] * operator.weight.size,
         workspace=workspace,
         detail=f"{detail_text(geometry, operator.weight, 1, 'int16')} dsp",
         distance=None if distance is None else 2 * distance,
@@ -96,7 +73,8 @@ def _lower_any(
     channels, kernel_h, kernel_w = operator.weight.shape[:3]
     stage, pixel_bytes = WideRequantizer(*operator.bounds), 2 * channels
     row_step = geometry["dilation_h"] * geometry["width"] * pixel_bytes
-    make, records = depthwise_any_wide_block, depthwise_any_wide_records
+    make: Callable[..., Block] = depthwise_any_block
+    records = depthwise_any_wide_records
     if form == "mve":
         make, records = depthwise_wide_mve_block, depthwise_wide_mve_records
     inside = make(channels, (kernel_h, kernel_w), row_step, geometry["dilation_w"] * pixel_bytes, stage)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from abc import ABC, abstractmethod
 
 from .operations import OPERATIONS
 from .program import (
@@ -39,10 +40,10 @@ def assembly_text(block: Block, title: str = "", *, wide: bool = False) -> str:
     With ``wide`` every instruction is 32 bits long, and so at a multiple of 4: cores fetch whole words, and several
     instructions in a row that lie across two cost a cycle (M3, M4).
     """
-    return _Printer(block, title, wide).function()
+    return _Thumb2(block, title, wide).function()
 
 
-def naked_function(block: Block, registers: dict[Variable, str], lines: list[str], title: str, first: str = "") -> str:
+def _naked_function(block: Block, registers: dict[Variable, str], lines: list[str], title: str, first: str = "") -> str:
     """``NAME`` as C around these lines of assembly, under a comment; each statement begins with the line ``first``."""
     names = [
         f"{parameter.ctype}{'' if parameter.ctype.endswith('*') else ' '}{parameter.name} AI_UNUSED"
@@ -80,40 +81,50 @@ def _statements(lines: list[str]) -> list[list[str]]:
     return groups
 
 
-class _Printer:
-    def __init__(self, block: Block, title: str, wide: bool) -> None:
+class Printer(ABC):
+    """The walk over a block's items; what an item is as instructions is the core's own (:meth:`_instruction_text` on).
+
+    ``first`` is a line that each statement of assembly begins with.
+    """
+
+    first = ""
+
+    def __init__(self, block: Block, title: str) -> None:
         self.block = block
         self.title = title
-        self.wide = wide
         self.registers = allocate(block)
         self.slots = {variable: 4 * number for number, variable in enumerate(parked(block))}
         self.lines: list[str] = []
         self.labels = 0
 
     def function(self) -> str:
-        used = set(self.registers.values())
-        saved = [register for register in _SAVED if register in used]
-        # An even number of words keeps the stack aligned to 8 bytes.
-        frame = 4 * len(self.slots) + (4 if (len(self.slots) + len(saved) + 1) % 2 else 0)
-        self._line(f"push {{{', '.join([*saved, 'lr'])}}}")
-        vectors = [register for register in _SAVED_VECTORS if register in used]
-        if vectors:
-            self._line(f"vpush {{{', '.join(_HALVES[register] for register in vectors)}}}")
-        if frame:
-            self._line(f"sub sp, sp, #{frame}")
+        """The whole function in C."""
+        self._enter()
         self._items(self.block.body)
-        if frame:
-            self._line(f"add sp, sp, #{frame}")
-        if vectors:
-            self._line(f"vpop {{{', '.join(_HALVES[register] for register in vectors)}}}")
-        self._line(f"pop {{{', '.join([*saved, 'pc'])}}}")
-        return naked_function(self.block, self.registers, self.lines, self.title)
+        self._leave()
+        return _naked_function(self.block, self.registers, self.lines, self.title, self.first)
+
+    @abstractmethod
+    def _enter(self) -> None:
+        """Save what the caller keeps, and make room for :attr:`slots`."""
+
+    @abstractmethod
+    def _leave(self) -> None:
+        """Undo :meth:`_enter` and return."""
+
+    @abstractmethod
+    def _instruction_text(self, operation: str) -> str:
+        """Lines of an operation, with operands as in :mod:`.operations`."""
+
+    @abstractmethod
+    def _constant(self, register: str, value: int) -> None:
+        """``register = value``."""
+
+    @abstractmethod
+    def _end_loop(self, item: Loop, label: int) -> None:
+        """Count, and branch back to ``label`` unless that was the last time."""
 
     def _line(self, text: str) -> None:
-        mnemonic, _, operands = text.partition(" ")
-        # Negative offsets have no other form, and Clang no suffix for them.
-        if self.wide and mnemonic in _NARROW and ", #-" not in operands:
-            text = f"{mnemonic}.w {operands}"
         self.lines.append(text)
 
     def _items(self, items: list[Item]) -> None:
@@ -130,20 +141,66 @@ class _Printer:
         elif isinstance(item, Unpark):
             self._line(f"ldr {self.registers[item.target]}, [sp, #{self.slots[item.variable]}]")
         elif isinstance(item, Loop):
-            self._loop(item)
-        elif isinstance(item, Repeat):
-            symbol = f".L{item.index}"
-            self._line(f".set {symbol}, 0")
-            self._line(f".rept {item.count}")
+            self.labels += 1
+            label = self.labels
+            self._line(f"{label}:")
             self._items(item.body)
-            self._line(f".set {symbol}, {symbol} + 1")
-            self._line(".endr")
+            self._end_loop(item, label)
+        elif isinstance(item, Repeat):
+            self._repeat(item)
 
-    def _loop(self, item: Loop) -> None:
-        self.labels += 1
-        label, counter = self.labels, self.registers[item.counter]
-        self._line(f"{label}:")
+    def _instruction(self, item: Instruction) -> None:
+        writes = [self.registers[variable] for variable in item.writes]
+        reads = [self.registers[variable] for variable in item.reads]
+        operands = dict(zip("defg", writes, strict=False)) | dict(zip("abc", reads, strict=False))
+        for line in self._instruction_text(item.operation).split("\n"):
+            self._line(line.format(**operands, w=writes, r=reads, i=_constant_text(item.constant)))
+
+    def _repeat(self, item: Repeat) -> None:
+        symbol = f".L{item.index}"
+        self._line(f".set {symbol}, 0")
+        self._line(f".rept {item.count}")
         self._items(item.body)
+        self._line(f".set {symbol}, {symbol} + 1")
+        self._line(".endr")
+
+
+class _Thumb2(Printer):
+    def __init__(self, block: Block, title: str, wide: bool) -> None:
+        super().__init__(block, title)
+        self.wide = wide
+        used = set(self.registers.values())
+        self.saved = [register for register in _SAVED if register in used]
+        self.vectors = [_HALVES[register] for register in _SAVED_VECTORS if register in used]
+        # An even number of words keeps the stack aligned to 8 bytes.
+        self.frame = 4 * len(self.slots) + (4 if (len(self.slots) + len(self.saved) + 1) % 2 else 0)
+
+    def _enter(self) -> None:
+        self._line(f"push {{{', '.join([*self.saved, 'lr'])}}}")
+        if self.vectors:
+            self._line(f"vpush {{{', '.join(self.vectors)}}}")
+        if self.frame:
+            self._line(f"sub sp, sp, #{self.frame}")
+
+    def _leave(self) -> None:
+        if self.frame:
+            self._line(f"add sp, sp, #{self.frame}")
+        if self.vectors:
+            self._line(f"vpop {{{', '.join(self.vectors)}}}")
+        self._line(f"pop {{{', '.join([*self.saved, 'pc'])}}}")
+
+    def _line(self, text: str) -> None:
+        mnemonic, _, operands = text.partition(" ")
+        # Negative offsets have no other form, and Clang no suffix for them.
+        if self.wide and mnemonic in _NARROW and ", #-" not in operands:
+            text = f"{mnemonic}.w {operands}"
+        super()._line(text)
+
+    def _instruction_text(self, operation: str) -> str:
+        return OPERATIONS[operation].assembly
+
+    def _end_loop(self, item: Loop, label: int) -> None:
+        counter = self.registers[item.counter]
         if item.parked:
             slot = self.slots[item.counter]
             self._line(f"ldr {counter}, [sp, #{slot}]")
@@ -152,13 +209,6 @@ class _Printer:
         else:
             self._line(f"subs {counter}, {counter}, #1")
         self._line(f"bne {label}b")
-
-    def _instruction(self, item: Instruction) -> None:
-        writes = [self.registers[variable] for variable in item.writes]
-        reads = [self.registers[variable] for variable in item.reads]
-        operands = dict(zip("defg", writes, strict=False)) | dict(zip("abc", reads, strict=False))
-        for line in OPERATIONS[item.operation].assembly.split("\n"):
-            self._line(line.format(**operands, w=writes, r=reads, i=_constant_text(item.constant)))
 
     def _constant(self, register: str, value: int) -> None:
         unsigned = value & 0xFFFFFFFF

@@ -5,9 +5,8 @@ A counter of a loop is in a high register and counted in r7, which a block must 
 
 from __future__ import annotations
 
-from .assembly import naked_function
-from .program import Block, Constant, Instruction, Item, Loop, Park, Repeat, Unpark
-from .registers import allocate, parked
+from .assembly import Printer
+from .program import Block, Constant, Item, Loop, Repeat
 
 _SCRATCH = "r7"
 _SAVED_LOW, _SAVED_HIGH = ("r4", "r5", "r6", "r7"), ("r8", "r9", "r10", "r11")
@@ -33,66 +32,45 @@ _INSTRUCTIONS = {
 
 def small_assembly_text(block: Block, title: str = "") -> str:
     """The function ``NAME`` in C around its assembly."""
-    return _Printer(block, title).function()
+    return _Thumb1(block, title).function()
 
 
-class _Printer:
+class _Thumb1(Printer):
+    # Compilers leave inline assembly of these cores in the old syntax.
+    first = ".syntax unified"
+
     def __init__(self, block: Block, title: str) -> None:
-        self.block, self.title = block, title
-        self.registers = allocate(block)
-        self.slots = {variable: 4 * number for number, variable in enumerate(parked(block))}
-        self.lines: list[str] = []
-        self.labels = 0
-
-    def function(self) -> str:
-        low = ", ".join(_SAVED_LOW)
+        super().__init__(block, title)
         # Nine saved registers and an odd number of words keep the stack aligned to 8 bytes.
-        frame = 4 * (len(self.slots) + (len(self.slots) + 1) % 2)
+        self.frame = 4 * (len(self.slots) + (len(self.slots) + 1) % 2)
+
+    def _enter(self) -> None:
+        low = ", ".join(_SAVED_LOW)
         self._line(f"push {{{low}, lr}}")
         for here, high in zip(_SAVED_LOW, _SAVED_HIGH, strict=True):
             self._line(f"mov {here}, {high}")
         self._line(f"push {{{low}}}")
-        self._line(f"sub sp, #{frame}")
-        self._items(self.block.body)
-        self._line(f"add sp, #{frame}")
+        self._line(f"sub sp, #{self.frame}")
+
+    def _leave(self) -> None:
+        low = ", ".join(_SAVED_LOW)
+        self._line(f"add sp, #{self.frame}")
         self._line(f"pop {{{low}}}")
         for here, high in zip(_SAVED_LOW, _SAVED_HIGH, strict=True):
             self._line(f"mov {high}, {here}")
         self._line(f"pop {{{low}, pc}}")
-        # Compilers leave inline assembly of these cores in the old syntax.
-        return naked_function(self.block, self.registers, self.lines, self.title, ".syntax unified")
 
-    def _line(self, text: str) -> None:
-        self.lines.append(text)
+    def _instruction_text(self, operation: str) -> str:
+        return _INSTRUCTIONS[operation]
 
-    def _items(self, items: list[Item]) -> None:
-        for item in items:
-            self._item(item)
-
-    def _item(self, item: Item) -> None:
-        if isinstance(item, Instruction):
-            writes = [self.registers[variable] for variable in item.writes]
-            reads = [self.registers[variable] for variable in item.reads]
-            operands = dict(zip("defg", writes, strict=False)) | dict(zip("abc", reads, strict=False))
-            self._line(_INSTRUCTIONS[item.operation].format(**operands, r=reads, i=item.constant))
-        elif isinstance(item, Constant):
-            self._constant(self.registers[item.variable], item.value)
-        elif isinstance(item, Park):
-            self._line(f"str {self.registers[item.variable]}, [sp, #{self.slots[item.place]}]")
-        elif isinstance(item, Unpark):
-            self._line(f"ldr {self.registers[item.target]}, [sp, #{self.slots[item.variable]}]")
-        elif isinstance(item, Loop):
-            self._loop(item)
-        elif isinstance(item, Repeat):
-            self._line(f".rept {item.count}")
-            self._items(item.body)
-            self._line(".endr")
-
-    def _loop(self, item: Loop) -> None:
-        self.labels += 1
-        label, counter = self.labels, self.registers[item.counter]
-        self._line(f"{label}:")
+    def _repeat(self, item: Repeat) -> None:
+        """Instructions of this core's blocks do not change from time to time."""
+        self._line(f".rept {item.count}")
         self._items(item.body)
+        self._line(".endr")
+
+    def _end_loop(self, item: Loop, label: int) -> None:
+        counter = self.registers[item.counter]
         self._line(f"mov {_SCRATCH}, {counter}")
         self._line(f"subs {_SCRATCH}, {_SCRATCH}, #1")
         self._line(f"mov {counter}, {_SCRATCH}")

@@ -13,6 +13,9 @@ widened and doubled whenever a row pair begins.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 import numpy as np
 
 from ..stage import OutputStage
@@ -31,32 +34,44 @@ def pairs_block(channels: int, columns: int, count: int) -> Block:
     upper, lower = Variable("upper", POINTER_IN), Variable("lower", POINTER_IN)
     plane = Variable("plane", POINTER_OUT)
     block = Block([upper, lower, plane])
-    a, b, low_a, low_b = (block.variable(name) for name in ("a", "b", "even_a", "even_b"))
-    step = block.variable("step")
-    quads = channels // 4
+    a, b = block.variable("a"), block.variable("b")
+    words = [block.variable("word0"), block.variable("word1")]
+    for quad in plane_quads(block, channels, columns, count, 1):
+        block.emit("load", a, upper, constant=4 * quad)
+        block.emit("load", b, lower, constant=4 * quad)
+        for number, word in enumerate(paired_codes(block, a, b, words)):
+            block.emit("store", None, plane, word, constant=4 * columns * (4 * quad + number))
+    return block
+
+
+def plane_quads(block: Block, channels: int, columns: int, count: int, size: int) -> Iterator[int]:
+    """Describe four channels of a pixel in each round, whose number says how many fours the pointers are behind.
+
+    The parameters of ``block`` are two rows, with codes of ``size`` bytes, and a plane; ``columns`` words of it are a
+    channel.
+    """
+    upper, lower, plane = block.parameters
+    step, quads = block.variable("step"), channels // 4
     unrolled = next(n for n in (4, 3, 2, 1) if (quads % n == 0 and 16 * columns * n < 4096) or n == 1)
     with block.loop("pixels", count):
         with block.loop("quads", quads // unrolled):
-            for quad in range(unrolled):
-                block.emit("load", a, upper, constant=4 * quad)
-                block.emit("load", b, lower, constant=4 * quad)
-                for low, x in ((low_a, a), (low_b, b)):
-                    block.emit("sxtb16", low, x)
-                    block.emit("sxtb16_odd", x, x)
-                # The last use of a word may overwrite it: two words are made, then two more in place.
-                words = [block.variable("word0"), block.variable("word1")]
-                block.emit("pack_low", words[0], low_a, low_b)
-                block.emit("pack_low", words[1], a, b)
-                block.emit("pack_high", low_a, low_b, low_a)
-                block.emit("pack_high", a, b, a)
-                for number, word in enumerate((words[0], words[1], low_a, a)):
-                    block.emit("store", None, plane, word, constant=4 * columns * (4 * quad + number))
+            yield from range(unrolled)
             for pointer in (upper, lower):
-                block.emit("advance", pointer, constant=4 * unrolled)
+                block.emit("advance", pointer, constant=4 * size * unrolled)
             if unrolled < quads:
                 block.move(plane, 16 * columns * unrolled, step)
         block.move(plane, 4 - (16 * columns * quads if unrolled < quads else 0), step)
-    return block
+
+
+def paired_codes(block: Block, a: Variable, b: Variable, words: list[Variable]) -> tuple[Variable, ...]:
+    """Words of four channels, of a word of codes of the upper and one of the lower row, which are used up."""
+    # Bytes 0 and 1 of both, bytes 2 and 3 of both.
+    block.emit("pack_low", words[0], a, b)
+    block.emit("pack_high", a, b, a)
+    for odd, word in ((words[1], words[0]), (b, a)):
+        block.emit("sxtb16_odd", odd, word)
+        block.emit("sxtb16", word, word)
+    return words[0], words[1], a, b
 
 
 def record_bytes(small: bool) -> int:
@@ -91,15 +106,15 @@ def depthwise_block(
     for parameter in (first, second, weights, output) if moves else (weights, output):
         block.park(parameter)
     with block.loop("channels", channels, parked=True):
-        maker.begin_channel(weights)
+        maker.begin_channel(weights, width, only=not moves)
         if moves:
             for pointer in (first, second):
                 block.unpark(pointer)
         with block.loop("segments", segments, parked=True):
             onwards = width * pixel_bytes if moves else stage.size
-            maker.segment(first, second, weights, output, width, onwards, advance=moves)
+            maker.segment(first, second, weights, output, width, onwards, advance=moves, only=not moves)
         if rest:
-            maker.segment(first, second, weights, output, rest, rest * pixel_bytes, advance=False)
+            maker.segment(first, second, weights, output, rest, rest * pixel_bytes, advance=False, only=False)
         if moves:
             block.unpark(output)
             block.move(output, stage.size - out_w * pixel_bytes, maker.step)
@@ -139,15 +154,17 @@ class _Depthwise:
         self.accumulators = [block.variable(f"acc{number}") for number in range(4)]
         self.words = [block.variable("p0"), block.variable("p1")]
         self.scaling = Scaling(block)
-        self.codes = [block.variable("code0"), block.variable("code1")]
+        self.codes = [block.variable(f"code{number}") for number in range(4)]
         self.step = block.variable("step")
 
-    def begin_channel(self, weights: Variable) -> None:
-        """Taps into registers, bias onto the stack."""
-        block = self.block
+    def begin_channel(self, weights: Variable, width: int, *, only: bool) -> None:
+        """Taps into registers, bias onto the stack; that of an ``only`` segment stays where its first sums begin."""
+        block, groups = self.block, self._groups(width)
         block.unpark(weights)
-        block.emit("load", self.bias, weights, constant=0)
-        block.park(self.bias)
+        bias = self.accumulators[self.rows * groups[0][1] - 1]
+        block.emit("load", bias, weights, constant=0)
+        if not only or len(groups) > 1:
+            block.park(bias, self.bias)
         if self.small:
             for column in range(3):
                 block.emit("load", self.lower[column], weights, constant=4 + 4 * column)
@@ -173,22 +190,42 @@ class _Depthwise:
         onwards: int,
         *,
         advance: bool,
+        only: bool,
     ) -> None:
-        """``width`` columns: sums four at a time, then all codes; ``target`` goes ``onwards`` by so many bytes."""
-        at_once = 4 // self.rows
-        for start in range(0, width, at_once):
-            self._sums(first, second, list(range(start, min(start + at_once, width))), width)
+        """``width`` columns: sums four at a time, then all codes; ``target`` goes ``onwards`` by so many bytes.
+
+        Behind the ``only`` segment of a channel the registers of taps are free: its last sums, as many as there can be,
+        need not wait on the stack.
+        """
+        held: dict[tuple[int, int], Variable] = {}
+        for start, end in self._groups(width):
+            sums = self._sums(first, second, list(range(start, end)), recall=start > 0 or not only)
+            if only and end == width:
+                held = sums
+                continue
+            for (row, column), total in sums.items():
+                self.block.park(total, self.sums[row * width + column])
         if advance:
             for pointer in (first, second):
                 self.block.emit("advance", pointer, constant=4 * self.stride * width)
-        self._codes(weights, target, width, onwards)
+        self._codes(weights, target, width, onwards, held)
 
-    def _sums(self, first: Variable, second: Variable, outputs: list[int], width: int) -> None:
+    def _groups(self, width: int) -> list[tuple[int, int]]:
+        """Columns whose sums are made together, up to four sums; the last ones are as many as there can be."""
+        at_once = 4 // self.rows
+        return list(pairwise([0, *range(width % at_once or at_once, width, at_once), width]))
+
+    def _sums(
+        self, first: Variable, second: Variable, outputs: list[int], *, recall: bool
+    ) -> dict[tuple[int, int], Variable]:
+        """Sums of some columns by row and column; the bias is on the stack (``recall``), or in the last one's place."""
         block = self.block
         places = [(row, column) for column in outputs for row in range(self.rows)]
         sums = dict(zip(places, self.accumulators, strict=False))
         begun: set[tuple[int, int]] = set()
-        block.unpark(self.bias)
+        bias = sums[places[-1]]
+        if recall:
+            block.unpark(self.bias, bias)
         for column in range(outputs[0] * self.stride, outputs[-1] * self.stride + 3):
             for word, plane in zip(self.words, (first, second), strict=True):
                 block.emit("load", word, plane, constant=4 * column)
@@ -197,7 +234,7 @@ class _Depthwise:
                 if not 0 <= tap < 3:
                     continue
                 total = sums[place]
-                start = total if place in begun else self.bias
+                start = total if place in begun else bias
                 begun.add(place)
                 if place[0] == 0:
                     block.emit("smlad", total, self.words[0], self.upper[tap], start)
@@ -205,28 +242,46 @@ class _Depthwise:
                 else:
                     block.emit("smlatb", total, self.words[0], self.upper[tap], start)
                     block.emit("smlad", total, self.words[1], self.lower[tap], total)
-        for place in places:
-            block.park(sums[place], self.sums[place[0] * width + place[1]])
+        return sums
 
-    def _codes(self, weights: Variable, target: Variable, width: int, onwards: int) -> None:
+    def _codes(
+        self,
+        weights: Variable,
+        target: Variable,
+        width: int,
+        onwards: int,
+        held: dict[tuple[int, int], Variable],
+    ) -> None:
+        """Codes of all sums: ``held`` ones, and the others from the stack."""
         block, stage = self.block, self.stage
         block.unpark(weights)
-        stage.begin(block, self.scaling, weights, -8, -4, offset_at=None if self.small else -12)
         block.unpark(target)
+        stage.begin(block, self.scaling, weights, -8, -4, offset_at=None if self.small else -12)
+        line = self.out_w * self.pixel_bytes
+        near = (self.rows - 1) * line + (width - 1) * self.pixel_bytes < 4096
         for row in range(self.rows):
-            # Neighbouring loads and stores overlap; with the sign there is no register for a second code.
-            at_once = 1 if stage.sign else 2
-            for start in range(0, width, at_once):
-                columns = list(range(start, min(start + at_once, width)))
-                for column, code in zip(columns, self.codes, strict=False):
+            waiting = [column for column in range(width) if (row, column) not in held]
+            # Neighbouring loads and stores overlap; the sign takes a register, and so do taps that are still needed.
+            at_once = (4 if held else 2) - stage.sign
+            at = row * line if near else 0
+            for start in range(0, len(waiting), at_once):
+                columns = waiting[start : start + at_once]
+                codes = dict(zip(columns, self.codes, strict=False))
+                for column, code in codes.items():
                     block.unpark(self.sums[row * width + column], code)
-                for code in self.codes[: len(columns)]:
-                    stage.code(block, code, self.scaling)
-                for column, code in zip(columns, self.codes, strict=False):
-                    block.emit(stage.store, None, target, code, constant=column * self.pixel_bytes)
-            block.move(target, self.out_w * self.pixel_bytes if row + 1 < self.rows else 0, self.step)
-        block.move(target, onwards - (self.rows - 1) * self.out_w * self.pixel_bytes, self.step)
+                self._store(target, at, codes)
+            self._store(target, at, {column: total for (r, column), total in held.items() if r == row})
+            if not near and row + 1 < self.rows:
+                block.move(target, line, self.step)
+        block.move(target, onwards - (0 if near else (self.rows - 1) * line), self.step)
         block.park(target)
+
+    def _store(self, target: Variable, at: int, sums: dict[int, Variable]) -> None:
+        """Codes of columns of a row that begins ``at`` bytes behind ``target``."""
+        for total in sums.values():
+            self.stage.code(self.block, total, self.scaling)
+        for column, code in sums.items():
+            self.block.emit(self.stage.store, None, target, code, constant=at + column * self.pixel_bytes)
 
 
 def depthwise_records(weight: np.ndarray, stage: OutputStage, zero_point: int, *, small: bool) -> np.ndarray:

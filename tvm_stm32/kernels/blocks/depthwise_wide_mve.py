@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from .depthwise_taps import kernel_rows, row_taps
 from .program import HALVES, POINTER_IN, POINTER_OUT, WORDS, Block, Variable
 from .requantize_wide import WideRequantizer, WideScales
 
 LANES = 8
-# Taps that are written out; a larger kernel loops over its rows.
-_UNROLLED = 32
 # Bytes a vector load reaches.
 _REACH = 508
 
@@ -32,15 +31,8 @@ def depthwise_wide_mve_block(
         for total in maker.sums:
             block.emit("vtake_words", (total, weights), weights)
         block.emit("copy_pointer", row, source)
-        if kernel[0] * kernel[1] <= _UNROLLED:
-            for ky in range(kernel[0]):
-                maker.taps(row, weights, step)
-                if ky + 1 < kernel[0]:
-                    block.move(row, row_step, step)
-        else:
-            with block.loop("rows", kernel[0], parked=True):
-                maker.taps(row, weights, step)
-                block.move(row, row_step, step)
+        for _ in kernel_rows(block, kernel, row, row_step, step):
+            maker.taps(row, weights, step)
         for total, narrow in zip(maker.sums, ("vnarrow_even", "vnarrow_odd"), strict=True):
             block.emit("vtake_words", (maker.products[0], weights), weights)
             block.emit("vrmulh", total, total, maker.products[0])
@@ -66,17 +58,14 @@ class _Depthwise:
 
     def taps(self, row: Variable, weights: Variable, step: Variable) -> None:
         """A row of taps; ``row`` stays where it is, ``weights`` goes on."""
-        block, far = self.block, (self.width - 1) * self.column_step > _REACH
-        for tap in range(self.width):
-            block.emit("vload_halves", self.x, row, constant=0 if far else tap * self.column_step)
+        block = self.block
+        for _, place in row_taps(block, row, self.width, self.column_step, _REACH, step):
+            block.emit("vload_halves", self.x, row, constant=place)
             block.emit("vtake_widened_halves", (self.w, weights), weights)
             for product, how in zip(self.products, ("vmull_even_16", "vmull_odd_16"), strict=True):
                 block.emit(how, product, self.x, self.w)
             for total, product in zip(self.sums, self.products, strict=True):
                 block.emit("vadd", total, total, product)
-            if far:
-                back = -tap * self.column_step
-                block.move(row, self.column_step if tap + 1 < self.width else back, step)
 
 
 def depthwise_wide_mve_records(scales: WideScales) -> np.ndarray:

@@ -16,10 +16,12 @@ block stores sums (of codes that are not doubled), and records end with the weig
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from ..stage import OutputStage
+from .pixel_sums import PixelSums
 from .program import POINTER_IN, POINTER_OUT, Block, Index, Variable, chunked
 from .requantize import Requantizer, Scaling
 
@@ -85,7 +87,11 @@ def matmul_block(
         sums.first_step(tile, weights)
         block.emit("advance", weights, constant=_HEAD)
         behind = sums.all_steps(tile, weights, unrolled)
-        _finish(block, sums, weights, output, behind, stride, stage, scaling, first, following)
+        load = partial(load_scaling, block, scaling, weights, behind)
+        sums.store(output, count, stride, stage, scaling, load, first)
+        if following:
+            block.emit("advance", output, constant=(4 if stage is None else 1) * following)
+            block.park(output)
         tail = tail_bytes(stage)
         if behind + tail:
             block.emit("advance", weights, constant=behind + tail)
@@ -113,7 +119,7 @@ def tail_bytes(stage: Requantizer | None) -> int:
 
 
 def load_scaling(
-    block: Block, stage: Requantizer, scaling: Scaling, weights: Variable, behind: int, channel: int
+    block: Block, scaling: Scaling, weights: Variable, behind: int, stage: Requantizer, channel: int
 ) -> None:
     """Multiplier, shift and rounding constant of a channel of the pair whose weights end ``behind`` ``weights``."""
     if stage.compact:
@@ -192,17 +198,12 @@ def copy_block(count: int) -> Block:
     return block
 
 
-class Sums:
-    """Accumulators of all pixels: ``even`` channel, and ``odd`` (with the even one in its low bits when packed)."""
+class Sums(PixelSums):
+    """Sums of codes as bytes, whose weights may be in packed lanes."""
 
     def __init__(self, block: Block, pixels: int, packed: bool, channels: int, doubles: bool, layout: Layout) -> None:
-        self.block, self.pixels, self.packed, self.channels = block, pixels, packed, channels
-        self.doubles, self.layout = doubles, layout
-        self.even = [block.variable(f"even_{pixel}") for pixel in range(pixels)]
-        self.odd = [block.variable(f"odd_{pixel}") for pixel in range(pixels)]
-        self.both = block.variable("both")
-        self.low = block.variable("low")
-        self.inputs = [block.variable(f"x{number}") for number in range(2)]
+        super().__init__(block, pixels, layout.pixel_bytes, 8 if packed else 0, doubles=doubles)
+        self.packed, self.channels, self.layout = packed, channels, layout
 
     def first_step(self, tile: Variable, weights: Variable) -> None:
         """The first pair of depths begins from the biases; the last pixel's sums hold them until it is its turn."""
@@ -213,7 +214,7 @@ class Sums:
             block.emit("load", odd, weights, constant=4)
             if self.packed:
                 block.emit("add_shifted_8", odd, even, odd)
-        self._step(tile, weights, _HEAD, 0, even, odd)
+        self._step(tile, weights, _HEAD, 0, (even, odd))
 
     def start(self, weights: Variable) -> None:
         """All sums begin from the biases at ``weights``, which moves on to the first weight."""
@@ -230,7 +231,7 @@ class Sums:
     def chunk(self, tile: Variable, weights: Variable, count: int) -> None:
         """``count`` pairs of depths, which both pointers pass."""
         with self.block.repeat(count) as k:
-            self._step(tile, weights, k(0, 4), k(0, self.layout.step_bytes), None, None)
+            self._step(tile, weights, k(0, 4), k(0, self.layout.step_bytes))
         self.block.emit("advance", tile, constant=self.layout.step_bytes * count)
         self.block.emit("advance", weights, constant=4 * count)
 
@@ -243,7 +244,7 @@ class Sums:
                 with block.repeat(layout.steps - first) as k:
                     at = row * layout.row_bytes + first * layout.step_bytes
                     weights_at = 4 * (row * layout.steps + first)
-                    self._step(tile, weights, k(weights_at, 4), k(at, layout.step_bytes), None, None)
+                    self._step(tile, weights, k(weights_at, 4), k(at, layout.step_bytes))
             return 4 * layout.total
         passed = self._row(tile, weights, 1, unrolled)
         if layout.rows == 1:
@@ -273,7 +274,7 @@ class Sums:
             return
         with block.loop("chunks", chunks, parked=True):
             with block.repeat(count) as k:
-                self._step(tile, weights, k(4 * first, 4), k(step * first, step), None, None)
+                self._step(tile, weights, k(4 * first, 4), k(step * first, step))
             if chunks > 1:
                 block.emit("advance", tile, constant=step * count)
                 block.emit("advance", weights, constant=4 * count)
@@ -284,73 +285,15 @@ class Sums:
         weights: Variable,
         weight_offset: int | Index,
         tile_offset: int | Index,
-        even: Variable | None,
-        odd: Variable | None,
+        start: tuple[Variable, Variable] | None = None,
     ) -> None:
-        block = self.block
-        block.emit("load", self.both, weights, constant=weight_offset)
-        for start in range(0, self.pixels, 2):
-            pair = range(start, min(start + 2, self.pixels))
-            if self.doubles and len(pair) == 2:
-                block.emit(
-                    "load_2", tuple(self.inputs), tile, constant=_plus(tile_offset, self.layout.pixel_bytes * start)
-                )
-            else:
-                for pixel, x in zip(pair, self.inputs, strict=False):
-                    block.emit("load", x, tile, constant=_plus(tile_offset, self.layout.pixel_bytes * pixel))
-            if start == 0:
-                block.emit("sxtb16", self.low, self.both)
-                if not self.packed and self.channels == 2:
-                    block.emit("sxtb16_odd", self.both, self.both)
-            if self.channels == 2:
-                for pixel, x in zip(pair, self.inputs, strict=False):
-                    block.emit("smlad", self.odd[pixel], x, self.both, odd or self.odd[pixel])
-            for pixel, x in zip(pair, self.inputs, strict=False):
-                block.emit("smlad", self.even[pixel], x, self.low, even or self.even[pixel])
+        self.block.emit("load", self.both, weights, constant=weight_offset)
+        self.multiply(tile, tile_offset, self.channels, self._unpack, start)
 
-
-def _plus(offset: int | Index, more: int) -> int | Index:
-    return offset + more if isinstance(offset, int) else Index(offset.name, offset.start + more, offset.step)
-
-
-def _finish(
-    block: Block,
-    sums: Sums,
-    weights: Variable,
-    output: Variable,
-    behind: int,
-    stride: int,
-    stage: Requantizer | None,
-    scaling: Scaling,
-    first: int,
-    following: int,
-) -> None:
-    """Codes (or sums) of a pair of channels, ``first`` of those at ``output``; then ``output`` moves on."""
-    size = 4 if stage is None else 1
-    near = stride * (sums.pixels - 1) + size * (first + 2) < 4096
-    block.unpark(output)
-    for channel, totals in ((1, sums.odd), (0, sums.even)):
-        if channel >= sums.channels:
-            continue
-        if stage is not None and stage.common:
-            stage.recall_common(block, scaling)
-        elif stage is not None:
-            load_scaling(block, stage, scaling, weights, behind, channel)
-        for pixel, total in enumerate(totals):
-            if channel == 1 and sums.packed:
-                block.emit("subtract", total, total, sums.even[pixel])
-                block.emit("shift_right", total, total, constant=8)
-            place = size * (first + channel) + (pixel * stride if near else 0)
-            if stage is None:
-                block.emit("store", None, output, total, constant=place)
-            else:
-                stage.code(block, total, scaling)
-                block.emit("store_8", None, output, total, constant=place)
-            if not near:
-                block.move(output, stride if pixel + 1 < sums.pixels else -pixel * stride, scaling.scratch)
-    if following:
-        block.emit("advance", output, constant=size * following)
-        block.park(output)
+    def _unpack(self) -> None:
+        self.block.emit("sxtb16", self.low, self.both)
+        if not self.packed and self.channels == 2:
+            self.block.emit("sxtb16_odd", self.both, self.both)
 
 
 def matmul_records(

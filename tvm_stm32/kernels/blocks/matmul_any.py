@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..stage import OutputStage
+from .depthwise import paired_codes
 from .matmul import ROW_BYTES, Layout, Sums, load_scaling, matmul_records, tail_bytes
 from .program import POINTER_IN, POINTER_OUT, Block, Variable
 from .requantize import Requantizer, Scaling
@@ -61,7 +62,7 @@ def _finish(
         stage.recall_common(block, scaling)
     for channel, totals in ((1, sums.odd), (0, sums.even)):
         if not stage.common:
-            load_scaling(block, stage, scaling, weights, 0, channel)
+            load_scaling(block, scaling, weights, 0, stage, channel)
         block.unpark(output)
         for pixel, total in enumerate(totals):
             if pixel:
@@ -123,7 +124,7 @@ def pairs_any_block() -> Block:
     block.park(fours)
     block.park(pixels)
     turns, target = block.variable("turns"), block.variable("target", POINTER_OUT)
-    a, b, low_a, low_b = (block.variable(name) for name in ("a", "b", "even_a", "even_b"))
+    a, b = block.variable("a"), block.variable("b")
     words = [block.variable("word0"), block.variable("word1")]
     with block.counted(pixels):
         block.unpark(fours, turns)
@@ -131,14 +132,7 @@ def pairs_any_block() -> Block:
         with block.counted(turns, parked=False):
             block.emit("take_1", (a, upper), upper)
             block.emit("take_1", (b, lower), lower)
-            for low, x in ((low_a, a), (low_b, b)):
-                block.emit("sxtb16", low, x)
-                block.emit("sxtb16_odd", x, x)
-            block.emit("pack_low", words[0], low_a, low_b)
-            block.emit("pack_low", words[1], a, b)
-            block.emit("pack_high", low_a, low_b, low_a)
-            block.emit("pack_high", a, b, a)
-            for word in (words[0], words[1], low_a, a):
+            for word in paired_codes(block, a, b, words):
                 block.emit("store", None, target, word, constant=0)
                 block.emit("advance_by", target, step)
         block.emit("advance", plane, constant=4)

@@ -8,6 +8,8 @@ zeros and not stored. Without a requantizer the block stores sums, and records h
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,27 +50,17 @@ def matmul_mve_block(
 
     ``wide``, the channels of a block: 4, or 8 for one pixel.
     """
-    return product_of(Matmul, pixels, layout, channels, stride, stage, unrolled, wide=wide)
+    return product_of(lambda block: Matmul(block, pixels, layout, stage, unrolled), channels, stride, wide)
 
 
-def product_of(
-    form: type[Matmul],
-    pixels: int,
-    layout: VectorLayout,
-    channels: int,
-    stride: int,
-    stage: Requantizer | None,
-    unrolled: int,
-    *,
-    wide: int,
-) -> Block:
-    """:func:`matmul_mve_block` with the products of ``form``."""
+def product_of(form: Callable[[Block], VectorProduct], channels: int, stride: int, wide: int) -> Block:
+    """:func:`matmul_mve_block` with the products ``form`` makes in a block."""
     tile, weights = Variable("tile", POINTER_IN), Variable("weights", POINTER_IN)
     output = Variable("output", POINTER_OUT)
     block = Block([tile, weights, output])
     for parameter in block.parameters:
         block.park(parameter)
-    maker = form(block, pixels, layout, stage, unrolled)
+    maker = form(block)
     block.unpark(weights, maker.w)
     maker.begin()
     for pixel, target in enumerate(maker.targets):
@@ -82,61 +74,97 @@ def product_of(
     return block
 
 
-class Matmul:
-    """Registers of a block, and its parts."""
+class VectorProduct(ABC):
+    """Registers of a block whose codes are vectors of ``lanes``, and what all its forms do."""
 
-    def __init__(
-        self, block: Block, pixels: int, layout: VectorLayout, stage: Requantizer | None, unrolled: int
-    ) -> None:
+    def __init__(self, block: Block, pixels: int, layout: VectorLayout, unrolled: int, lanes: str) -> None:
         self.block, self.layout, self.unrolled = block, layout, unrolled
         self.inputs = [block.variable("x", POINTER_IN, "r9"), block.variable("y", POINTER_IN, "r11")][:pixels]
         self.w = block.variable("w", POINTER_IN, "r5")
         self.targets = [block.variable("out", POINTER_OUT, "r7"), block.variable("out_y", POINTER_OUT, "r3")][:pixels]
         self.scalar = block.variable("constant", register="r1")
         self.sums = [block.variable(f"sum{number}", register=name) for number, name in enumerate(_SUMS)]
-        self.codes = [block.variable(f"codes_{name}", CODES) for name in ("x", "y")][:pixels]
-        self.row = block.variable("row", CODES)
-        self.stage = VectorRequantizer(block, stage, self.scalar) if stage is not None else None
-        self.common = stage is not None and stage.common
-        self.vectors = {name: block.variable(name, WORDS) for name in ("totals", "bias", "multiplier", "shift")}
+        self.codes = [block.variable(f"codes_{name}", lanes) for name in ("x", "y")][:pixels]
+        self.row = block.variable("row", lanes)
+        self.totals, self.bias = block.variable("totals", WORDS), block.variable("bias", WORDS)
+        self.multiplier = block.variable("multiplier", WORDS)
 
+    @abstractmethod
     def begin(self) -> None:
-        """Parameters that all channels share, from the head of the records."""
-        block = self.block
-        if self.common:
-            for number, name in enumerate(("multiplier", "shift")):
-                block.emit("load", self.scalar, self.w, constant=4 * number)
-                block.emit("vspread", self.vectors[name], self.scalar)
-            block.emit("advance", self.w, constant=8)
+        """Take what the head of the records holds for all channels."""
+
+    @abstractmethod
+    def products(self, count: int) -> None:
+        """Sums of ``count`` channels of all pixels over all depths; the weights go on behind theirs."""
+
+    @abstractmethod
+    def parameters(self, quad: int) -> None:
+        """Biases and scales of the four channels ``quad`` of those just summed; the weights go on behind them."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Four sums in ``totals`` become what is stored."""
+
+    @property
+    @abstractmethod
+    def stored(self) -> tuple[str, str, int]:
+        """Operations that store four outputs of ``totals`` and a single one, and bytes of one."""
 
     def channels(self, tile: Variable, count: int) -> None:
-        """``count`` channels (4 or 8) of all pixels."""
+        """``count`` channels (at most 8) of all pixels."""
         block = self.block
         for pixel, pointer in enumerate(self.inputs):
             block.unpark(tile, pointer)
             block.move(pointer, pixel * self.layout.pixel_bytes, self.scalar)
         padded = -(-count // 4) * 4
         self.products(padded)
-        totals, bias = self.vectors["totals"], self.vectors["bias"]
-        multiplier, shift = self.vectors["multiplier"], self.vectors["shift"]
-        if self.stage is not None:
-            self.stage.begin()
         for quad in range(padded // 4):
-            block.emit("vtake_words", (bias, self.w), self.w)
-            if self.stage is not None and not self.common:
-                block.emit("vtake_words", (multiplier, self.w), self.w)
-                block.emit("vtake_widened", (shift, self.w), self.w)
+            self.parameters(quad)
             for pixel, target in enumerate(self.targets):
                 first = pixel * padded + 4 * quad
-                block.emit("vlanes", totals, *self.sums[first : first + 4])
-                self.total(totals)
-                block.emit("vadd", totals, totals, bias)
-                if self.stage is not None:
-                    self.stage.clamp(self.stage.codes(totals, multiplier, shift))
-                self._store(target, totals, min(4, count - 4 * quad), self.sums[first])
+                block.emit("vlanes", self.totals, *self.sums[first : first + 4])
+                self.finish()
+                self._store(target, min(4, count - 4 * quad), self.sums[first])
+
+    def _store(self, target: Variable, count: int, scratch: Variable) -> None:
+        block, (four, single, size) = self.block, self.stored
+        if count == 4:
+            block.emit(four, (target,), target, self.totals)
+            return
+        for lane in range(count):
+            block.emit("vget", scratch, self.totals, constant=lane)
+            block.emit(single, None, target, scratch, constant=size * lane)
+        block.emit("advance", target, constant=size * count)
+
+    def repeated(self, steps: tuple[int, int, int]) -> Iterator[None]:
+        """Describe a step; it is done ``length`` times in a loop of ``times``, and ``rest`` times behind it."""
+        length, times, rest = steps
+        for count, turns in ((length, times), (rest, 1)):
+            if count:
+                with self.block.loop("chunks", turns, parked=True), self.block.repeat(count):
+                    yield
+
+
+class Matmul(VectorProduct):
+    """Products of int8 codes."""
+
+    def __init__(
+        self, block: Block, pixels: int, layout: VectorLayout, stage: Requantizer | None, unrolled: int
+    ) -> None:
+        super().__init__(block, pixels, layout, unrolled, CODES)
+        self.stage = VectorRequantizer(block, stage, self.scalar) if stage is not None else None
+        self.common = stage is not None and stage.common
+        self.shift = block.variable("shift", WORDS)
+
+    def begin(self) -> None:
+        block = self.block
+        if self.common:
+            for number, vector in enumerate((self.multiplier, self.shift)):
+                block.emit("load", self.scalar, self.w, constant=4 * number)
+                block.emit("vspread", vector, self.scalar)
+            block.emit("advance", self.w, constant=8)
 
     def products(self, count: int) -> None:
-        """Sums of ``count`` channels of all pixels over all depths; the weights go on behind theirs."""
         layout = self.layout
         self._step(count, first=True)
         self._steps(count, layout.steps - 1)
@@ -149,28 +177,27 @@ class Matmul:
                 self._next_row()
                 self._steps(count, layout.steps)
 
-    def total(self, totals: Variable) -> None:
-        """Four sums as they are to be before biases join them."""
-
-    def _store(self, target: Variable, totals: Variable, count: int, scratch: Variable) -> None:
+    def parameters(self, quad: int) -> None:
         block = self.block
-        if count == 4:
-            block.emit("vput_narrowed" if self.stage is not None else "vput_words", (target,), target, totals)
-            return
-        for lane in range(count):
-            block.emit("vget", scratch, totals, constant=lane)
-            if self.stage is not None:
-                block.emit("store_8", None, target, scratch, constant=lane)
-            else:
-                block.emit("store", None, target, scratch, constant=4 * lane)
-        block.emit("advance", target, constant=count * (1 if self.stage is not None else 4))
+        if self.stage is not None and quad == 0:
+            self.stage.begin()
+        block.emit("vtake_words", (self.bias, self.w), self.w)
+        if self.stage is not None and not self.common:
+            block.emit("vtake_words", (self.multiplier, self.w), self.w)
+            block.emit("vtake_widened", (self.shift, self.w), self.w)
+
+    def finish(self) -> None:
+        self.block.emit("vadd", self.totals, self.totals, self.bias)
+        if self.stage is not None:
+            self.stage.clamp(self.stage.codes(self.totals, self.multiplier, self.shift))
+
+    @property
+    def stored(self) -> tuple[str, str, int]:
+        return ("vput_words", "store", 4) if self.stage is None else ("vput_narrowed", "store_8", 1)
 
     def _steps(self, channels: int, steps: int) -> None:
-        length, chunks, rest = chunked(steps, self.unrolled)
-        for repeat, times in ((length, chunks), (rest, 1)):
-            if repeat:
-                with self.block.loop("chunks", times, parked=True), self.block.repeat(repeat):
-                    self._step(channels, first=False)
+        for _ in self.repeated(chunked(steps, self.unrolled)):
+            self._step(channels, first=False)
 
     def _next_row(self) -> None:
         for pointer in self.inputs:
@@ -199,20 +226,24 @@ def matmul_mve_records(
 
     ``sums`` are the weights whose sums go into biases, where ``rows`` are not.
     """
-    extra = -len(rows) % 4
-    biases = np.pad(folded_biases(rows if sums is None else sums, stage, zero_point), (0, extra))
-    multipliers = np.pad(stage.params[:, 1].astype(np.int32), (0, extra))
-    shifts = np.pad((-stage.shifts.astype(np.int16)).astype(np.int8), (0, extra))
-    padded = np.pad(rows, ((0, extra), (0, -rows.shape[1] % 16))).astype(np.int8)
-    parts = []
+    tables = [folded_biases(rows if sums is None else sums, stage, zero_point)]
+    head = np.zeros(0, np.int32)
     if requantizer and requantizer.common:
-        parts.append(np.array([stage.params[0, 1], -int(stage.shifts[0])], np.int32).tobytes())
+        head = np.array([stage.params[0, 1], -int(stage.shifts[0])], np.int32)
+    elif requantizer:
+        tables += [stage.params[:, 1].astype(np.int32), (-stage.shifts.astype(np.int16)).astype(np.int8)]
+    return np.concatenate([head, product_words(rows, tables, 16, wide)])
+
+
+def product_words(rows: np.ndarray, tables: list[np.ndarray], depths: int, wide: int) -> np.ndarray:
+    """Records of ``wide`` channels as int32 words: ``depths`` codes of each in turn, then of each four their tables."""
+    extra = -len(rows) % 4
+    tables = [np.pad(table, (0, extra)) for table in tables]
+    padded = np.pad(rows, ((0, extra), (0, -rows.shape[1] % depths))).astype(np.int8)
+    parts = []
     for start in range(0, len(padded), wide):
         channels = padded[start : start + wide]
-        parts.append(channels.reshape(len(channels), -1, 16).transpose(1, 0, 2).tobytes())
+        parts.append(channels.reshape(len(channels), -1, depths).transpose(1, 0, 2).tobytes())
         for first in range(start, start + len(channels), 4):
-            quad = slice(first, first + 4)
-            parts.append(biases[quad].tobytes())
-            if requantizer and not requantizer.common:
-                parts += [multipliers[quad].tobytes(), shifts[quad].tobytes()]
+            parts += [table[first : first + 4].tobytes() for table in tables]
     return np.frombuffer(b"".join(parts), "<i4").astype(np.int32)

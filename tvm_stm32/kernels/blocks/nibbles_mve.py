@@ -11,7 +11,7 @@ import numpy as np
 
 from ..stage import OutputStage
 from .matmul_mve import Matmul, VectorLayout, matmul_mve_records, product_of
-from .program import CODES, Block, Variable, chunked
+from .program import CODES, Block, chunked
 from .requantize import Requantizer
 
 
@@ -26,7 +26,7 @@ def nibbles_mve_block(
     wide: int,
 ) -> Block:
     """:func:`.matmul_mve.matmul_mve_block` for a tile of one row."""
-    return product_of(_Nibbles, pixels, layout, channels, stride, stage, unrolled, wide=wide)
+    return product_of(lambda block: _Nibbles(block, pixels, layout, stage, unrolled), channels, stride, wide)
 
 
 class _Nibbles(Matmul):
@@ -40,17 +40,15 @@ class _Nibbles(Matmul):
         pairs, rest = divmod(self.layout.steps, 2)
         if pairs:
             self._pair(count, first=True)
-            length, chunks, left = chunked(pairs - 1, max(1, self.unrolled // 2))
-            for repeat, times in ((length, chunks), (left, 1)):
-                if repeat:
-                    with self.block.loop("chunks", times, parked=True), self.block.repeat(repeat):
-                        self._pair(count, first=False)
+            for _ in self.repeated(chunked(pairs - 1, max(1, self.unrolled // 2))):
+                self._pair(count, first=False)
         if rest:
             self._low(count, first=pairs == 0)
             self.block.emit("advance", self.w, constant=16 * count)
 
-    def total(self, totals: Variable) -> None:
-        self.block.emit("vshift_right", totals, totals, constant=4)
+    def finish(self) -> None:
+        self.block.emit("vshift_right", self.totals, self.totals, constant=4)
+        super().finish()
 
     def _inputs(self) -> None:
         for codes, pointer in zip(self.codes, self.inputs, strict=True):

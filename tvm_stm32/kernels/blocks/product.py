@@ -20,9 +20,11 @@ a requantizer the block stores sums, and records end with the weights.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from .pixel_sums import PixelSums
 from .program import POINTER_IN, POINTER_OUT, Block, Index, Variable, chunked
 from .requantize import Requantizer, Scaling
 from .requantize_wide import WideRequantizer
@@ -81,20 +83,14 @@ def product_block(
     return block
 
 
-class _Product:
-    """Accumulators of all pixels: ``even`` channel and ``odd`` channel."""
-
+class _Product(PixelSums):
     def __init__(
         self, block: Block, pixels: int, steps: int, bits: int, tile: Tile, unrolled: int, doubles: bool
     ) -> None:
-        self.block, self.pixels, self.steps, self.bits, self.doubles = block, pixels, steps, bits, doubles
+        super().__init__(block, pixels, tile.pixel, bits if bits < 8 else 0, doubles=doubles)
+        self.steps, self.bits = steps, bits
         self.tile, self.unrolled, self.in_word = tile, unrolled, 8 // bits
-        self.even = [block.variable(f"even_{pixel}") for pixel in range(pixels)]
-        self.odd = [block.variable(f"odd_{pixel}") for pixel in range(pixels)]
         self.excess = [block.variable(f"excess_{pixel}") for pixel in range(pixels)]
-        self.both = block.variable("both")
-        self.low = block.variable("low")
-        self.inputs = [block.variable(f"x{number}") for number in range(2)]
         self.scaling = Scaling(block)
 
     def input_sums(self, tile: Variable) -> None:
@@ -158,7 +154,7 @@ class _Product:
             block.emit("load", odd, weights, constant=4)
         if self.bits == 8:
             # The last pixel's sums hold the biases until it is its turn.
-            self._step(tile, weights, _HEAD, 0, 0, channels, even, odd)
+            self._step(tile, weights, _HEAD, 0, 0, channels, (even, odd))
             block.emit("advance", weights, constant=_HEAD)
             return 1
         for pixel in range(self.pixels):
@@ -188,26 +184,11 @@ class _Product:
         tile_offset: int | Index,
         step: int,
         channels: int,
-        even: Variable | None = None,
-        odd: Variable | None = None,
+        start: tuple[Variable, Variable] | None = None,
     ) -> None:
-        """A pair of depths, the one numbered ``step`` of its word; sums begin from ``even`` and ``odd``."""
-        block = self.block
-        block.emit("load", self.both, weights, constant=weight_offset)
-        for start in range(0, self.pixels, 2):
-            pair = range(start, min(start + 2, self.pixels))
-            if self.doubles and len(pair) == 2:
-                block.emit("load_2", tuple(self.inputs), tile, constant=_plus(tile_offset, self.tile.pixel * start))
-            else:
-                for pixel, x in zip(pair, self.inputs, strict=False):
-                    block.emit("load", x, tile, constant=_plus(tile_offset, self.tile.pixel * pixel))
-            if start == 0:
-                self._unpack(step, channels)
-            if channels == 2:
-                for pixel, x in zip(pair, self.inputs, strict=False):
-                    block.emit("smlad", self.odd[pixel], x, self.both, odd or self.odd[pixel])
-            for pixel, x in zip(pair, self.inputs, strict=False):
-                block.emit("smlad", self.even[pixel], x, self.low, even or self.even[pixel])
+        """A pair of depths, the one numbered ``step`` of its word; sums begin from ``start``."""
+        self.block.emit("load", self.both, weights, constant=weight_offset)
+        self.multiply(tile, tile_offset, channels, partial(self._unpack, step, channels), start)
 
     def _unpack(self, step: int, channels: int) -> None:
         """``low`` becomes the even channel's weights, ``both`` the odd channel's (with the even one's below)."""
@@ -234,29 +215,12 @@ class _Product:
         stride: int,
         stage: Requantizer | WideRequantizer | None,
     ) -> None:
-        block = self.block
-        size = 4 if stage is None else stage.size
-        near = stride * (self.pixels - 1) + size < 4096
-        block.unpark(output)
-        for channel, totals in ((1, self.odd), (0, self.even)):
-            if channel >= channels:
-                continue
-            if isinstance(stage, Requantizer) and stage.common:
-                stage.recall_common(block, self.scaling)
-            elif stage is not None:
-                stage.begin(block, self.scaling, weights, behind + 4 * channel, behind + 8 + channel)
-            for pixel, total in enumerate(totals):
-                if channel == 1 and self.bits < 8:
-                    block.emit("subtract", total, total, self.even[pixel])
-                    block.emit("shift_right", total, total, constant=self.bits)
-                place = size * channel + (pixel * stride if near else 0)
-                if stage is None:
-                    block.emit("store", None, output, total, constant=place)
-                else:
-                    stage.code(block, total, self.scaling)
-                    block.emit(stage.store, None, output, total, constant=place)
-                if not near:
-                    block.move(output, stride if pixel + 1 < self.pixels else -pixel * stride, self.scaling.scratch)
+        block, size = self.block, 4 if stage is None else stage.size
+
+        def load(stage: Requantizer | WideRequantizer, channel: int) -> None:
+            stage.begin(block, self.scaling, weights, behind + 4 * channel, behind + 8 + channel)
+
+        self.store(output, channels, stride, stage, self.scaling, load)
         block.emit("advance", output, constant=size * channels)
         block.park(output)
         if behind + tail_bytes(stage):
@@ -266,10 +230,6 @@ class _Product:
 def tail_bytes(stage: Requantizer | WideRequantizer | None) -> int:
     """Bytes of a record behind its weights."""
     return 0 if stage is None or stage.common else 12 if isinstance(stage, Requantizer) else 8
-
-
-def _plus(offset: int | Index, more: int) -> int | Index:
-    return offset + more if isinstance(offset, int) else Index(offset.name, offset.start + more, offset.step)
 
 
 def product_records(

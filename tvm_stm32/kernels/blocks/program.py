@@ -31,6 +31,9 @@ class Index:
     start: int
     step: int
 
+    def __add__(self, more: int) -> Index:
+        return Index(self.name, self.start + more, self.step)
+
 
 @dataclass(frozen=True)
 class Instruction:
