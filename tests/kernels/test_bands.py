@@ -163,14 +163,12 @@ def built(model: Model, core: str, kernels: str, level: str):
     return library
 
 
-def test_the_result_lies_where_the_other_operand_of_the_sum_was(monkeypatch):
+def test_the_result_may_lie_where_the_other_operand_of_the_sum_was(monkeypatch):
     model = chain_network(np.random.default_rng(1), 12)
     monkeypatch.setattr(network, "sums_behind_convolutions", whole_chains)
     library = built(model, "host", "asm", "time")
     other = [call for call in library.calls[1::2] if len(call.inputs) == 2]
-    assert other
-    for call in other:
-        assert library.tensors[call.outputs[0]].offset == library.tensors[call.inputs[1]].offset
+    assert other and all(call.overlaps[call.inputs[1]] == 0 for call in other)
 
 
 @pytest.mark.parametrize(

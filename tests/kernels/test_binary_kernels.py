@@ -76,7 +76,7 @@ def prefer(monkeypatch: pytest.MonkeyPatch, forms: str) -> set[str]:
         taken.add(next(form for form in [*forms.split(), *costs] if form in costs))
         return next(form for form in [*forms.split(), *costs] if form in costs)
 
-    monkeypatch.setattr(choice, "_pick", pick)
+    monkeypatch.setattr(choice, "pick", pick)
     return taken
 
 
