@@ -27,7 +27,8 @@ class CompileOptions:
     ``module`` and ``storage`` (``planned`` or ``archive``) are about Model Library Format archives. ``weights``:
     see :class:`Library`; ``external_io`` names inputs and outputs (``all``: every one) that the application places;
     ``alignment`` is that of the arena and everything in it, in bytes. ``kernels`` says what inner kernels are written
-    in: ``asm`` (GNU assembly) or ``c``; ``forms`` sets the form of operators' kernels by node (or ``#number``).
+    in: ``asm`` (GNU assembly) or ``c``; ``forms`` sets the form of operators' kernels by node (or ``#number``);
+    ``max_ram`` is what the arena may have, in bytes (0: no limit).
     """
 
     target: Target
@@ -42,6 +43,7 @@ class CompileOptions:
     alignment: int = 8
     kernels: str = "asm"
     forms: Mapping[str, str] = field(default_factory=dict)
+    max_ram: int = 0
 
     def settings(self) -> dict[str, str]:
         """Settings as shown in generated files."""
@@ -50,6 +52,8 @@ class CompileOptions:
             settings["kernels"] = self.kernels
         for node, form in sorted(self.forms.items()):
             settings[f"set:{node}"] = form
+        if self.max_ram:
+            settings["max-ram"] = str(self.max_ram)
         if self.input_layout != "file":
             settings["input-layout"] = self.input_layout
         for name, shape in sorted(self.input_shapes.items()):
@@ -111,7 +115,8 @@ def compile_loaded(model: Model, options: CompileOptions) -> Library:
     """Prepare a model, choose kernels, plan memory. Raises the errors of :mod:`tvm_stm32.errors`."""
     from . import graph, memory
     from .graph import layout
-    from .kernels.network import build_library
+    from .kernels.network import NetworkBuilder
+    from .ram_search import fitting, smallest
 
     file_name = model.provenance.file_name
     name = network_name(options.name or Path(file_name).stem)
@@ -126,13 +131,23 @@ def compile_loaded(model: Model, options: CompileOptions) -> Library:
         if options.input_layout == "nhwc":
             model = layout.nhwc_inputs(model)
         module = graph.prepare(model, options.target)
-        library = build_library(
+        builder = NetworkBuilder(
             module, model, options.target, name, options.level, options.settings(), options.kernels, options.forms
         )
-        library.weights, library.arena_alignment = options.weights, options.alignment
-        library.external = _external(library, options.external_io)
+        library = _finished(builder.build(), options)
+        if options.max_ram:
+            library = _finished(fitting(builder, library, options.max_ram), options)
+        elif options.level == "ram":
+            library = _finished(smallest(builder, library), options)
     memory.plan(library)
     _check_addresses(library)
+    return library
+
+
+def _finished(library: Library, options: CompileOptions) -> Library:
+    """With what planning depends on besides the network."""
+    library.weights, library.arena_alignment = options.weights, options.alignment
+    library.external = _external(library, options.external_io)
     return library
 
 

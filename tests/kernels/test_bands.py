@@ -190,7 +190,7 @@ def test_bands_give_the_bytes_of_whole_operators(core, board, kernels, seed, tmp
     whole, _ = build_and_run(built(model, "host", "asm", "time"), "host", samples, tmp_path, optimize="-O1")
     monkeypatch.setattr(network, "sums_behind_convolutions", whole_chains)
     for rows in (2, int(generator.choice([1, 3, 4]))):
-        monkeypatch.setattr(network, "_BANDS", (rows,))
+        monkeypatch.setattr(network, "BANDS", (rows,))
         library = built(model, core, kernels, str(generator.choice(["time", "ram"])))
         assert all(call.stages for call in library.calls) and len(library.calls) == 6
         folder = tmp_path / str(rows)

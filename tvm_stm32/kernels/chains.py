@@ -46,6 +46,25 @@ def sums_behind_convolutions(view: Function) -> list[Chain]:
     return chains
 
 
+def joined(view: Function, first: Chain, second: Chain) -> Chain | None:
+    """Both as one chain; None when the second does not read the first's result, others do too, or no bands fit."""
+    end = first.variables[-1]
+    value = view.definitions.get(second.variables[0])
+    if not isinstance(value, relax.Call) or view.uses.get(end, 0) != 1:
+        return None
+    at = [n for n, argument in enumerate(value.args) if isinstance(argument, relax.Var) and argument.same_as(end)]
+    if len(at) != 1:
+        return None
+    chain = Chain((*first.variables, *second.variables), (*first.chained, at[0], *second.chained[1:]))
+    for variable, chained in zip(chain.variables, chain.chained, strict=True):
+        call = view.definitions[variable]
+        if not isinstance(call, relax.Call) or not call.args or not isinstance(call.args[chained], relax.Var):
+            return None
+        if constant(view.value(call.args[chained])) is not None or row_window(call, chained) is None:
+            return None
+    return chain
+
+
 def _joins(view: Function, operand: relax.Var, value: relax.Call, number: int) -> bool:
     """Whether ``operand`` is a convolution's result that only ``value`` reads, and both can be run in bands."""
     own = view.match(operand, "q.conv2d")

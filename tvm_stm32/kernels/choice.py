@@ -7,6 +7,7 @@ Costs are those of the blocks, counted from their description, and of the C arou
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from ..errors import Error, quoted
 from ..library import KernelCost
@@ -18,13 +19,11 @@ Lower = Callable[[KernelContext], None]
 _FLASH_WEIGHT = 3.0
 _CYCLES_PER_MAC = 1.3
 _CODE_BYTES = 16384
-# A form that saves RAM may take this much longer than the balanced one.
-_RAM_PATIENCE = 1.1
 
 _REASONS = {
     "time": "fewest cycles",
     "balanced": "least cycles and flash together",
-    "ram": "least RAM",
+    "ram": "least cycles and flash together",
     "size": "least flash",
 }
 
@@ -51,6 +50,9 @@ def lower_best(ctx: KernelContext, node: str, candidates: Mapping[str, Lower]) -
     call = ctx.library.calls[-1]
     others = sorted((cost for other, cost in costs.items() if other != name), key=lambda cost: cost.cycles)
     call.costs = [costs[name], *others]
+    ctx.alternatives[node] = {
+        other: replace(trial.library.calls[-1], costs=[costs[other]]) for other, (trial, _) in trials.items()
+    }
     call.reason = "set" if wanted else reason(ctx, len(costs))
 
 
@@ -83,8 +85,5 @@ def pick(ctx: KernelContext, costs: Mapping[str, KernelCost]) -> str:
     if ctx.level == "time":
         return min(costs, key=lambda name: (costs[name].cycles, costs[name].flash))
     cycles, flash = max(1.0, ctx.macs * _CYCLES_PER_MAC), ctx.weight_bytes + _CODE_BYTES
-    balanced = min(costs, key=lambda name: costs[name].cycles / cycles + _FLASH_WEIGHT * costs[name].flash / flash)
-    if ctx.level == "balanced":
-        return balanced
-    patient = [name for name in costs if costs[name].cycles <= costs[balanced].cycles * _RAM_PATIENCE]
-    return min(patient, key=lambda name: (costs[name].ram, costs[name].cycles))
+    # -O ram begins with these, and takes others where the network needs most (:mod:`tvm_stm32.ram_search`).
+    return min(costs, key=lambda name: costs[name].cycles / cycles + _FLASH_WEIGHT * costs[name].flash / flash)

@@ -38,6 +38,7 @@ class KernelContext:
     ``assembly`` whether inner kernels are GNU assembly, or C with the same bytes; ``macs`` are those of all integer
     convolutions and dense layers, ``weight_bytes`` their weights; ``forms`` are kernels set by hand, by the name of the
     node or its number. ``usage`` counts what the operator at hand executes, ``repeats`` how many have its shape.
+    ``alternatives`` are the calls of every node in every form there is.
     """
 
     library: Library
@@ -49,6 +50,7 @@ class KernelContext:
     forms: Mapping[str, str] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
     repeats: int = 1
+    alternatives: dict[str, dict[str, Call]] = field(default_factory=dict)
     _by_source: dict[str, str] = field(init=False, default_factory=dict)
     _by_data: dict[tuple[str, tuple[int, ...], bytes], str] = field(init=False, default_factory=dict)
 
@@ -61,7 +63,7 @@ class KernelContext:
             calls=list(self.library.calls),
             float_operators=list(self.library.float_operators),
         )
-        trial = replace(self, library=library, usage=Usage())
+        trial = replace(self, library=library, usage=Usage(), alternatives={})
         trial._by_source, trial._by_data = dict(self._by_source), dict(self._by_data)
         return trial
 

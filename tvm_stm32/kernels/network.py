@@ -26,7 +26,7 @@ from .quantization import annotate
 from .tir import lower_prim_func
 
 # Rows at a time.
-_BANDS = (2, 4, 1)
+BANDS = (2, 4, 1)
 _RESHAPES = {"relax.reshape", "relax.squeeze", "relax.expand_dims", "relax.flatten"}
 
 
@@ -44,33 +44,88 @@ def build_library(
 
     Raises :class:`UnsupportedOperatorError` for an operator no kernel covers.
     """
-    lowered = lower_to_tir(module)
-    library = Library(
-        name=name,
-        provenance=model.provenance,
-        settings=settings,
-        inputs=model.inputs,
-        outputs=model.outputs,
-        input_tensors=[],
-        output_tensors=[],
-        notes=list(model.notes),
-        removed_channels=model.removed_channels,
-        removed_macs=model.removed_macs,
-    )
-    built = _Builder(
-        lowered, KernelContext(library, target, level, kernels == "asm", forms=forms or {}), model.states
-    ).build()
-    annotate(built, model.tensors)
-    return built
+    return NetworkBuilder(module, model, target, name, level, settings, kernels, forms).build()
 
 
-class _Builder:
-    def __init__(self, module: IRModule, ctx: KernelContext, states: list[StateInfo]) -> None:
+class NetworkBuilder:
+    """Fills a :class:`Library`; see :func:`build_library`.
+
+    After :meth:`build`, ``alternatives`` are the calls of every node in every form there is, ``parts`` the variables
+    each call of the library stands for (none for copies and the like).
+    """
+
+    def __init__(
+        self,
+        module: IRModule,
+        model: Model,
+        target: Target,
+        name: str,
+        level: str,
+        settings: dict[str, str],
+        kernels: str = "asm",
+        forms: Mapping[str, str] | None = None,
+    ) -> None:
+        self._model, self._lowered = model, lower_to_tir(module)
+        self.view = Function(self._lowered["main"])
+        self._made = (target, level, kernels == "asm", dict(forms or {}))
+        self._name, self._settings = name, settings
+        self.alternatives: dict[str, dict[str, Call]] = {}
+        self.parts: list[Chain | None] = []
+        self._walk: _Walk | None = None
+
+    def build(self, forms: Mapping[str, str] | None = None, chains: Mapping[Chain, int] | None = None) -> Library:
+        """The library; ``forms`` are kernels by node where the level's choice is not wanted, ``chains`` those that run
+        in bands of so many rows (0: as many as suit the level) in place of the sums behind convolutions.
+        """
+        target, level, assembly, wanted = self._made
+        library = Library(
+            name=self._name,
+            provenance=self._model.provenance,
+            settings=self._settings,
+            inputs=self._model.inputs,
+            outputs=self._model.outputs,
+            input_tensors=[],
+            output_tensors=[],
+            notes=list(self._model.notes),
+            removed_channels=self._model.removed_channels,
+            removed_macs=self._model.removed_macs,
+        )
+        ctx = KernelContext(library, target, level, assembly, forms={**(forms or {}), **wanted})
+        if chains is None:
+            chains = dict.fromkeys(sums_behind_convolutions(self.view) if level != "size" else (), 0)
+        self._walk = _Walk(self._lowered, self.view, ctx, self._model.states, chains, set(wanted))
+        built = self._walk.build()
+        self.alternatives, self.parts = ctx.alternatives, self._walk.parts
+        annotate(built, self._model.tensors)
+        return built
+
+    def chain_call(self, chain: Chain, rows: int) -> Call | None:
+        """The call of a chain that makes ``rows`` rows at a time, on trial; None when no kernels fit.
+
+        Names of tensors are those of the library built last.
+        """
+        assert self._walk is not None
+        return self._walk.on_trial(chain, rows)
+
+
+class _Walk:
+    def __init__(
+        self,
+        module: IRModule,
+        view: Function,
+        ctx: KernelContext,
+        states: list[StateInfo],
+        chains: Mapping[Chain, int],
+        wanted: set[str],
+    ) -> None:
         self.states = states
         self.module = module
         self.ctx = ctx
         self.library = ctx.library
-        self.view = Function(module["main"])
+        self.view = view
+        self.chains = chains
+        self.wanted = wanted
+        self.parts: list[Chain | None] = []
         self.names: dict[relax.Var, str] = {}
         self.shapes: Counter[tuple[object, ...]] = Counter()
         self.fields: dict[relax.Var, list[str]] = {}
@@ -91,15 +146,16 @@ class _Builder:
             self.names[parameter] = self.ctx.tensor(self._unique(state.name), parameter)
             self.library.states.append(State(state.name, self.names[parameter], state.initial))
         self.labels = {binding.var: binding.var.name for binding in self.view.bindings} | _labels(self.view)
-        chains = sums_behind_convolutions(self.view) if self.ctx.level != "size" else []
-        ends = {chain.variables[-1]: chain for chain in chains}
-        self.waiting = {variable for chain in chains for variable in chain.variables[:-1]}
+        ends = {chain.variables[-1]: chain for chain in self.chains}
+        self.waiting = {variable for chain in self.chains for variable in chain.variables[:-1]}
         for binding in self.view.bindings:
             if binding.var in ends and self._bind_chain(ends[binding.var]):
+                self._note(ends[binding.var])
                 continue
             for variable in ends[binding.var].variables if binding.var in ends else (binding.var,):
                 if variable not in self.waiting or binding.var in ends:
                     self._bind(variable, self.view.definitions[variable], self.labels[variable])
+                    self._note(Chain((variable,), (0,)))
         result = self.view.value(function.body.body)
         results = list(result.fields) if isinstance(result, relax.Tuple) else [function.body.body]
         outputs = len(self.library.outputs)
@@ -114,7 +170,7 @@ class _Builder:
         used = {
             name for number, call in enumerate(self.library.calls) if call.costs for name in (call.node, f"#{number}")
         } | {stage.node for call in self.library.calls for stage in call.stages if stage.form}
-        for name in self.ctx.forms:
+        for name in self.wanted:
             if name not in used:
                 raise Error(
                     f"--set {name}=...: no operator with a choice of kernels has this name or number",
@@ -170,8 +226,13 @@ class _Builder:
         else:
             self._bind_call(variable, value, label)
 
-    def _bind_chain(self, chain: Chain) -> bool:
-        """Operators that run in bands of rows as one; False when they cannot."""
+    def _note(self, part: Chain) -> None:
+        """The last call, if it is a new one, stands for ``part``; those before it are copies it needs."""
+        new = len(self.library.calls) - len(self.parts)
+        self.parts += [None] * (new - 1) + [part] * min(1, new)
+
+    def _links(self, chain: Chain) -> tuple[str, list[Link]]:
+        """The tensor a chain reads and its operators."""
         calls = [self.view.definitions[variable] for variable in chain.variables]
         data = self._operand(calls[0].args[chain.chained[0]], self.labels[chain.variables[0]])
         links = []
@@ -180,12 +241,26 @@ class _Builder:
             if dialect.name_of(call) in BINARY and constant(self.view.value(call.args[1 - chained])) is None:
                 other = self._operand(call.args[1 - chained], self.labels[variable])
             links.append(Link(self.labels[variable], call, chained, other))
+        return data, links
+
+    def _bind_chain(self, chain: Chain) -> bool:
+        """Operators that run in bands of rows as one; False when they cannot."""
+        data, links = self._links(chain)
         output = self._unique(links[-1].label)
         self.ctx.repeats = 1
-        if not lower_bands(self.ctx, links, data, output, _BANDS):
+        rows = self.chains[chain]
+        if not lower_bands(self.ctx, links, data, output, [rows] if rows else BANDS):
             return False
         self.names[chain.variables[-1]] = self.ctx.tensor(output, chain.variables[-1])
         return True
+
+    def on_trial(self, chain: Chain, rows: int) -> Call | None:
+        """See :meth:`NetworkBuilder.chain_call`."""
+        data, links = self._links(chain)
+        trial = self.ctx.fork()
+        trial.forms, trial.repeats = {}, 1
+        output = self.names[chain.variables[-1]]
+        return trial.library.calls[-1] if lower_bands(trial, links, data, output, [rows]) else None
 
     def _bind_call(self, variable: relax.Var, value: relax.Call, label: str) -> None:
         name = dialect.name_of(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..library import Library
-from .lifetimes import Buffer, lifetimes, workspace_name
+from .lifetimes import Buffer, lifetimes, needed, workspace_name
 from .planner import place
 
 
@@ -22,4 +22,14 @@ def plan(library: Library) -> None:
         call.workspace_offset = offsets.get(workspace_name(step), -1)
 
 
-__all__ = ["Buffer", "plan"]
+def arena_size(library: Library) -> int:
+    """Bytes of the arena :func:`plan` would give; nothing is changed."""
+    return place(lifetimes(library), library.arena_alignment)
+
+
+def needed_bytes(library: Library) -> list[int]:
+    """Bytes in use at each step at least, before anything is placed: a result may lie over inputs that die."""
+    return needed(lifetimes(library), len(library.calls))
+
+
+__all__ = ["Buffer", "arena_size", "needed_bytes", "plan"]

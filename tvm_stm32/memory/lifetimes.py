@@ -96,6 +96,24 @@ def workspace_name(step: int) -> str:
     return f"workspace of call {step}"
 
 
+def needed(buffers: Sequence[Buffer], steps: int) -> list[int]:
+    """Bytes in use at each step at least: buffers beside one another, but for a result over an input that dies."""
+    sizes = [0] * steps
+    by_name = {buffer.name: buffer for buffer in buffers}
+    for buffer in buffers:
+        for step in range(max(0, buffer.first), min(steps - 1, buffer.last) + 1):
+            sizes[step] += buffer.size
+        sources = [by_name[name] for name in buffer.below if name in by_name]
+        if sources:
+            # Over the input with which it shares most.
+            shared = max(
+                buffer.size + source.size - max(buffer.size, source.size + buffer.below[source.name])
+                for source in sources
+            )
+            sizes[buffer.first] -= max(0, shared)
+    return sizes
+
+
 def _let_overlap(library: Library, buffers: dict[str, Buffer]) -> None:
     """A result may lie over an input where the kernel allows it and this is the input's last use."""
     states = {state.tensor for state in library.states}
