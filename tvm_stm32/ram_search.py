@@ -3,7 +3,7 @@
 The search starts from a built library. While some step needs more than the limit, it tries what would make that step
 smaller: another form of the operator's kernel, a chain with the operator before or behind it that runs in bands of
 rows, other numbers of rows. Of those that help it takes the one with the most bytes for a cycle, and in the end takes
-back what was not needed. Nothing is built before the end: trials are calls, of which only memory and cost are looked at.
+back what was not needed. Nothing is built before the end: trials are calls, of which memory and cost are looked at.
 """
 
 from __future__ import annotations
