@@ -73,6 +73,13 @@ _COMPILE_OPTIONS = (
         metavar="OPERATOR=FORM",
         help="Form of one operator's kernel, by its node or #number in the report: #2=winograd.",
     ),
+    click.option(
+        "--max-ram",
+        type=click.IntRange(min=1),
+        default=None,
+        metavar="BYTES",
+        help="The arena may have so many bytes: operators take other kernels, and run in bands of rows, until it has.",
+    ),
     click.option("--params", type=_File, help="Weights of a Relay model (.params)."),
     click.option(
         "--input-shape", "input_shapes", multiple=True, help="NAME:1,49,10,1 fixes the shape of a dynamic input."

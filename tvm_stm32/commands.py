@@ -45,6 +45,7 @@ class Choice:
     level: str = "time"
     kernels: str = "asm"
     forms: tuple[str, ...] = ()
+    max_ram: int | None = None
     params: Path | None = None
     name: str = ""
     input_layout: str = "file"
@@ -78,7 +79,7 @@ def _compile(choice: Choice) -> tuple[Library, Board | None]:
         options = CompileOptions(
             target, choice.level, _network_name(choice), choice.input_layout, shapes, choice.module, choice.storage,
             choice.weights, choice.external_io, choice.alignment, choice.kernels,
-            dict(_form(text) for text in choice.forms),
+            dict(_form(text) for text in choice.forms), choice.max_ram or 0,
         )  # fmt: skip
         library = compile_model(choice.file, options, choice.params)
     if chosen is not None:

@@ -95,6 +95,7 @@ def _library_of_archive(path: Path, options: CompileOptions, params: Path | None
         "--input-shape": bool(options.input_shapes),
         "--input-layout": options.input_layout != "file",
         "--set": bool(options.forms),
+        "--max-ram": bool(options.max_ram),
         "--external-io": bool(options.external_io),
         "--alignment": options.alignment != 8,
     }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from .errors import CapacityError, quoted
@@ -68,11 +69,21 @@ def fitting(builder: NetworkBuilder, library: Library, limit: int) -> Library:
 class _State:
     """Calls of a network, what each stands for, and what they need: bytes at each step, bytes of the arena."""
 
-    calls: tuple[Call, ...]
+    library: Library
     parts: tuple[Chain | None, ...]
     rows: tuple[int, ...]
-    needed: tuple[int, ...]
-    arena: int
+
+    @property
+    def calls(self) -> list[Call]:
+        return self.library.calls
+
+    @cached_property
+    def needed(self) -> list[int]:
+        return needed_bytes(self.library)
+
+    @cached_property
+    def arena(self) -> int:
+        return arena_size(self.library)
 
     @property
     def cycles(self) -> int:
@@ -94,8 +105,7 @@ class _Search:
         self.start = self._state(tuple(library.calls), tuple(builder.parts), (0,) * len(library.calls))
 
     def _state(self, calls: tuple[Call, ...], parts: tuple[Chain | None, ...], rows: tuple[int, ...]) -> _State:
-        library = replace(self.library, calls=list(calls))
-        return _State(calls, parts, rows, tuple(needed_bytes(library)), arena_size(library))
+        return _State(replace(self.library, calls=list(calls)), parts, rows)
 
     def within(self, state: _State, limit: int, budget: float = float("inf")) -> _State | None:
         """A state that needs at most ``limit`` bytes and ``budget`` instructions; None when none is found."""

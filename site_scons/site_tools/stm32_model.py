@@ -10,12 +10,11 @@
 ``_report.txt``; the network's C name is the target's file name. It returns the C files; ``headers``, ``include`` (their
 folder) and ``report`` of the result are the other nodes. Keywords: ``BOARD`` (name or board file) or ``CPU``, ``LEVEL``
 (time, balanced, ram, size), ``KERNELS`` (asm, or c for compilers other than GCC and Clang), ``FORMS`` (a
-dictionary: operators of the report and the form of kernel each shall have), ``PARAMS`` (weights of a
-Relay model), ``WEIGHTS`` (array, incbin, external; the last two
-make ``target_weights.bin`` too: ``weights`` of the result), ``EXTERNAL_IO`` (names of inputs and outputs the
-application places), ``ALIGNMENT`` (8, 16, 32) and ``C_API`` (ai; x-cube-ai, st-ai: ST's interface under the target's
-name before the network ``target_tvm.c``). Files in which an ONNX model keeps its weights are dependencies, found at
-each build.
+dictionary: operators of the report and the form of kernel each shall have), ``MAX_RAM`` (bytes the arena may have),
+``PARAMS`` (weights of a Relay model), ``WEIGHTS`` (array, incbin, external; the last two make ``target_weights.bin``
+too: ``weights`` of the result), ``EXTERNAL_IO`` (names of inputs and outputs the application places), ``ALIGNMENT``
+(8, 16, 32) and ``C_API`` (ai; x-cube-ai, st-ai: ST's interface under the target's name before the network
+``target_tvm.c``). Files in which an ONNX model keeps its weights are dependencies, found at each build.
 
 ``TvmRuntime(folder)`` copies the ai_* runtime into a folder of the build, with ``C_API`` (one or a list) what ST's
 interfaces need as well, and returns the C files; ``files`` of the
@@ -74,7 +73,19 @@ from tvm_stm32.target import Target
 
 SUFFIXES = (".c", ".h", "_data.c", "_data.h", "_report.json", "_report.txt")
 WEIGHTS_SUFFIX = "_weights.bin"
-KEYWORDS = ("BOARD", "CPU", "LEVEL", "KERNELS", "FORMS", "PARAMS", "WEIGHTS", "EXTERNAL_IO", "ALIGNMENT", "C_API")
+KEYWORDS = (
+    "BOARD",
+    "CPU",
+    "LEVEL",
+    "KERNELS",
+    "FORMS",
+    "MAX_RAM",
+    "PARAMS",
+    "WEIGHTS",
+    "EXTERNAL_IO",
+    "ALIGNMENT",
+    "C_API",
+)
 # Folders of the package that do not decide what is generated.
 _NOT_GENERATOR = {"project", "_data", "__pycache__"}
 # Packages whose version may.
@@ -246,8 +257,8 @@ def place(env, target: str | Node) -> tuple[Node, str]:
 
 @builder_method
 def tvm_model(
-    env, target, source, BOARD=None, CPU=None, LEVEL="time", KERNELS="asm", FORMS=(), PARAMS=None, WEIGHTS="array",
-    EXTERNAL_IO=(), ALIGNMENT=8, C_API="ai", **overrides,
+    env, target, source, BOARD=None, CPU=None, LEVEL="time", KERNELS="asm", FORMS=(), MAX_RAM=0, PARAMS=None,
+    WEIGHTS="array", EXTERNAL_IO=(), ALIGNMENT=8, C_API="ai", **overrides,
 ) -> Network:  # fmt: skip
     """The ``TvmModel`` method."""
     folder, name = place(env, env.Flatten([target])[0])
@@ -267,6 +278,7 @@ def tvm_model(
     flags = ["-O", LEVEL]
     flags += [] if KERNELS == "asm" else ["--kernels", KERNELS]
     flags += [word for node, form in sorted(dict(FORMS).items()) for word in ("--set", f"{node}={form}")]
+    flags += ["--max-ram", str(MAX_RAM)] if MAX_RAM else []
     if BOARD:
         board = BoardUse(env, BOARD)
         dependencies.append(board.node)

@@ -58,7 +58,9 @@ def block_function(
     # Calls differ where the data say how often loops go round.
     counted = f"{round(cost.instructions):,} instructions a call" if times is None else "any number of channels"
     title = f"Block {stem}: {counted}."
-    text = assembly_text(block, title, wide=wide) if ctx.assembly else c_text(block, title)
+    text = title
+    if not ctx.sketch:
+        text = assembly_text(block, title, wide=wide) if ctx.assembly else c_text(block, title)
     known = len(ctx.library.kernels)
     name = ctx.kernel(stem, text, headers=block_headers(ctx, form)).name
     code = cost.code if len(ctx.library.kernels) > known else 0.0

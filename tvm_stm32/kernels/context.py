@@ -38,7 +38,8 @@ class KernelContext:
     ``assembly`` whether inner kernels are GNU assembly, or C with the same bytes; ``macs`` are those of all integer
     convolutions and dense layers, ``weight_bytes`` their weights; ``forms`` are kernels set by hand, by the name of the
     node or its number. ``usage`` counts what the operator at hand executes, ``repeats`` how many have its shape.
-    ``alternatives`` are the calls of every node in every form there is.
+    ``alternatives`` are the calls of every node in every form there is. A ``sketch`` is for costs only: blocks have no
+    text in it.
     """
 
     library: Library
@@ -50,6 +51,7 @@ class KernelContext:
     forms: Mapping[str, str] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
     repeats: int = 1
+    sketch: bool = False
     alternatives: dict[str, dict[str, Call]] = field(default_factory=dict)
     _by_source: dict[str, str] = field(init=False, default_factory=dict)
     _by_data: dict[tuple[str, tuple[int, ...], bytes], str] = field(init=False, default_factory=dict)

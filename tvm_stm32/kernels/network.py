@@ -258,7 +258,7 @@ class _Walk:
         """See :meth:`NetworkBuilder.chain_call`."""
         data, links = self._links(chain)
         trial = self.ctx.fork()
-        trial.forms, trial.repeats = {}, 1
+        trial.forms, trial.repeats, trial.sketch = {}, 1, True
         output = self.names[chain.variables[-1]]
         return trial.library.calls[-1] if lower_bands(trial, links, data, output, [rows]) else None
 

@@ -69,7 +69,9 @@ def has_long_products(ctx: KernelContext) -> bool:
 def scalar_function(ctx: KernelContext, block: Block, stem: str, *, small: bool = False) -> str:
     """The block's function, which all operators share that need it: assembly on M3 and, of ``small`` ones, on M0+."""
     title = f"Block {stem}."
-    if not ctx.assembly:
+    if ctx.sketch:
+        text = title
+    elif not ctx.assembly:
         text = c_text(block, title)
     elif has_long_products(ctx):
         text = assembly_text(block, title, wide=ctx.level == "time")
