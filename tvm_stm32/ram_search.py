@@ -151,10 +151,10 @@ class _Search:
                 chains[part] = rows or int(call.costs[0].form.removeprefix("bands-"))
             elif part is not None and call.node in self.builder.alternatives and call.costs:
                 forms[call.node] = call.costs[0].form
-        known = {call.node: call.costs[0].form for call in self.library.calls if call.costs}
+        known = {call.node: (call.costs[0].form, call.operator) for call in self.library.calls if call.costs}
         library = self.builder.build(forms, chains)
         for call in library.calls:
-            if call.costs and known.get(call.node) != call.costs[0].form:
+            if call.costs and known.get(call.node) != (call.costs[0].form, call.operator):
                 call.reason = _REASON
             elif call.reason == "set":
                 call.reason = next(old.reason for old in self.library.calls if old.node == call.node)

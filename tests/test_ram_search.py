@@ -1,0 +1,54 @@
+"""Less RAM: -O ram and --max-ram, what they cost, and what they say when it cannot be done."""
+
+from __future__ import annotations
+
+import pytest
+from support import MLPERF_TINY, shared
+
+from tvm_stm32.compiler import CompileOptions, compile_model
+from tvm_stm32.errors import CapacityError
+from tvm_stm32.library import Library
+from tvm_stm32.target import Target
+
+
+def compiled(model: str, level: str = "time", max_ram: int = 0) -> Library:
+    options = CompileOptions(Target.for_cpu("cortex-m4"), level=level, max_ram=max_ram)
+    return compile_model(shared(MLPERF_TINY / f"{model}.tflite"), options)
+
+
+def instructions(library: Library) -> int:
+    return sum(call.costs[0].instructions for call in library.calls if call.costs)
+
+
+@pytest.mark.parametrize(
+    ("model", "limit"), [("ad01_int8", 2048), ("kws_ref_model", 11_584), ("pretrainedResnet_quant", 27_500),
+                         ("vww_96_int8", 29_500)],
+)  # fmt: skip
+def test_networks_need_less_at_level_ram_and_few_more_instructions(model, limit):
+    balanced, small = compiled(model, "balanced"), compiled(model, "ram")
+    assert small.arena_size <= min(limit, balanced.arena_size)
+    assert instructions(small) <= 1.1 * instructions(balanced)
+    changed = [call for call in small.calls if call.reason.startswith("less RAM")]
+    assert bool(changed) == (small.arena_size < balanced.arena_size)
+
+
+def test_a_limit_is_kept_with_no_more_changes_than_it_takes():
+    free = compiled("vww_96_int8")
+    roomy, tight = compiled("vww_96_int8", max_ram=42_000), compiled("vww_96_int8", max_ram=30_000)
+    assert roomy.arena_size <= 42_000 and tight.arena_size <= 30_000
+    assert instructions(free) <= instructions(roomy) <= instructions(tight) <= 1.05 * instructions(free)
+    joined = [call for call in roomy.calls if call.stages]
+    assert len(joined) == 1 and len(joined[0].stages) == 2
+    # What fits as it is stays as it is.
+    same = compiled("vww_96_int8", max_ram=free.arena_size)
+    assert [call.costs for call in same.calls] == [call.costs for call in free.calls]
+
+
+def test_a_limit_that_cannot_be_kept_names_the_operator_and_the_least():
+    with pytest.raises(CapacityError) as caught:
+        compiled("vww_96_int8", max_ram=20_000)
+    text = str(caught.value)
+    assert "vww_96_int8.tflite does not fit 20,000 bytes of RAM" in text
+    assert "conv2d 'model/activation/Relu" in text and "bytes at once" in text
+    least = int(text.rpartition("--max-ram ")[2].rstrip(")"))
+    assert compiled("vww_96_int8", max_ram=least).arena_size <= least
