@@ -187,10 +187,10 @@ class Search:
         self.effort += len(rows) * (len(part.members) + len(part.numbers)) // _CELLS
         at = floors[rows]
         ends = at + part.sizes[rows]
-        after = np.maximum(floors, part.overlaps[rows] * ends[:, None])
+        after = np.maximum(floors, part.overlaps.take(rows, axis=0) * ends[:, None])
         after[np.arange(len(rows)), rows] = capacity
-        lowest = np.minimum.reduceat(after[:, part.members], part.starts, axis=1)
-        need = (np.maximum(lowest, at[:, None]) + loads - part.shares[rows]).max(axis=1)
+        lowest = np.minimum.reduceat(after.take(part.members, axis=1), part.starts, axis=1)
+        need = (np.maximum(lowest, at[:, None]) + loads - part.shares.take(rows, axis=0)).max(axis=1)
         fits = need <= capacity
         if not fits.all():
             self.lowest = min(self.lowest, int(need[~fits].min()))
