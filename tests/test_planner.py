@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
+import json
 import random
 import time
 
 import numpy as np
 import pytest
-from support import SHARED, shared
+from click.testing import CliRunner
+from support import shared
+from test_benchmarks import script
 
 from tvm_stm32.memory.lifetimes import Buffer
 from tvm_stm32.memory.planner import Placement, lower_bound, place
 from tvm_stm32.memory.solver import ORDERS, Problem, Search, solve
 from tvm_stm32.memory.solver_greedy import placements
 
-HARD = SHARED / "fixtures" / "minimalloc"
+benchmark = script("planner")
 
 
 def drawn(generator: random.Random, count: int, steps: int, longest: int, largest: int) -> list[Buffer]:
@@ -55,9 +57,7 @@ def least_size(buffers: list[Buffer]) -> int:
 
 
 def hard(name: str) -> list[Buffer]:
-    with shared(HARD / f"{name}.1048576.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    return [Buffer(row["id"], int(row["size"]), int(row["lower"]), int(row["upper"]) - 1) for row in rows]
+    return benchmark.instance(shared(benchmark.DEFAULT_FOLDER / f"{name}.1048576.csv"))[0]
 
 
 def tight(generator: random.Random, load: int, steps: int) -> list[Buffer]:
@@ -183,3 +183,19 @@ def test_five_thousand_buffers_are_placed_in_seconds():
 def test_a_search_says_when_it_does_not_know():
     outcome = solve(problem(hard("A")), 1 << 20, 100, time.monotonic() + 60)
     assert (outcome.offsets, outcome.bound) == (None, 0)
+
+
+def test_the_benchmark_tells_what_it_missed(tmp_path, monkeypatch):
+    hard("K")
+    figures = tmp_path / "figures.json"
+    result = CliRunner().invoke(benchmark.main, ["K", "--json", str(figures)])
+    assert result.exit_code == 0, result.output
+    row = json.loads(figures.read_text())[0]
+    assert (row["instance"], row["buffers"], row["size"], row["over"]) == ("K", 454, 1 << 20, 0)
+    monkeypatch.setattr(benchmark, "EFFORT", 0)
+    result = CliRunner().invoke(benchmark.main, ["K"])
+    assert result.exit_code == 1
+    assert "missed: K is " in result.output
+    assert "missed: 1 of 1 are above their capacity: K" in result.output
+    assert "no such instance" in CliRunner().invoke(benchmark.main, ["Z"]).output
+    assert "--folder" in CliRunner().invoke(benchmark.main, ["--folder", str(tmp_path)]).output

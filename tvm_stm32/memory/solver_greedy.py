@@ -25,7 +25,7 @@ def first_fit(problem: Problem, order: Ints) -> Ints:
     starts, ends = np.zeros_like(sizes), np.zeros_like(sizes)
     for i, size in enumerate(sizes.tolist()):
         met = np.flatnonzero((lower[:i] < upper[i]) & (lower[i] < upper[:i]))
-        met = met[np.argsort(starts[met])]
+        met = met[np.argsort(starts[met], kind="stable")]
         # Free memory begins where all that lie lower have ended.
         free = np.concatenate([[0], np.maximum.accumulate(ends[met])])
         fits = free[:-1] + size <= starts[met]
