@@ -51,7 +51,7 @@ def place(
     """Set the offset of each buffer, a multiple of ``alignment``, so that none in use together overlap.
 
     A placement within ``capacity`` bytes is good enough; without one the smallest is looked for. The search ends
-    after ``effort`` (about 30 us a unit) with the smallest placement met, which is the same on every computer as long
+    after ``effort`` (some 40 us a unit) with the smallest placement met, which is the same on every computer as long
     as ``time_limit`` seconds are enough for it.
     """
     deadline = time.monotonic() + time_limit
