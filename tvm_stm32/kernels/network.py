@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 from tvm import IRModule, ir, relax
 
-from ..errors import Error, UnsupportedOperatorError
+from ..errors import UnsupportedOperatorError
 from ..graph import dialect
 from ..graph.lowering import lower_to_tir
 from ..graph.naming import is_made_up
@@ -24,6 +24,7 @@ from .context import KernelContext, constant_argument, tensor_argument, workspac
 from .dispatch import BINARY, lower_operator, tensors_of
 from .quantization import annotate
 from .tir import lower_prim_func
+from .wanted import WantedForms
 
 # Rows at a time.
 BANDS = (2, 4, 1)
@@ -90,10 +91,10 @@ class NetworkBuilder:
             removed_channels=self._model.removed_channels,
             removed_macs=self._model.removed_macs,
         )
-        ctx = KernelContext(library, target, level, assembly, forms={**(forms or {}), **wanted})
+        ctx = KernelContext(library, target, level, assembly, forms=WantedForms(wanted, forms or {}))
         if chains is None:
             chains = dict.fromkeys(sums_behind_convolutions(self.view) if level != "size" else (), 0)
-        self._walk = _Walk(self._lowered, self.view, ctx, self._model.states, chains, set(wanted))
+        self._walk = _Walk(self._lowered, self.view, ctx, self._model.states, chains)
         built = self._walk.build()
         self.alternatives, self.parts = ctx.alternatives, self._walk.parts
         annotate(built, self._model.tensors)
@@ -116,7 +117,6 @@ class _Walk:
         ctx: KernelContext,
         states: list[StateInfo],
         chains: Mapping[Chain, int],
-        wanted: set[str],
     ) -> None:
         self.states = states
         self.module = module
@@ -124,8 +124,8 @@ class _Walk:
         self.library = ctx.library
         self.view = view
         self.chains = chains
-        self.wanted = wanted
         self.parts: list[Chain | None] = []
+        self.apart = 0
         self.names: dict[relax.Var, str] = {}
         self.shapes: Counter[tuple[object, ...]] = Counter()
         self.fields: dict[relax.Var, list[str]] = {}
@@ -152,30 +152,20 @@ class _Walk:
             if binding.var in ends and self._bind_chain(ends[binding.var]):
                 self._note(ends[binding.var])
                 continue
-            for variable in ends[binding.var].variables if binding.var in ends else (binding.var,):
-                if variable not in self.waiting or binding.var in ends:
-                    self._bind(variable, self.view.definitions[variable], self.labels[variable])
-                    self._note(Chain((variable,), (0,)))
+            if binding.var in ends:
+                self._bind_apart(ends[binding.var])
+            elif binding.var not in self.waiting:
+                self._bind(binding.var, binding.value, self.labels[binding.var])
+                self._note(Chain((binding.var,), (0,)))
+            self._count()
         result = self.view.value(function.body.body)
         results = list(result.fields) if isinstance(result, relax.Tuple) else [function.body.body]
         outputs = len(self.library.outputs)
         for position, expr in enumerate(results[:outputs]):
             self.library.output_tensors.append(self._output(expr, position))
         self._store_states(results[outputs:])
-        self._check_forms()
+        self.ctx.forms.check(self.library.calls, self.ctx.target.cpu)
         return self.library
-
-    def _check_forms(self) -> None:
-        """Every kernel that was set by hand is that of an operator with a choice."""
-        used = {
-            name for number, call in enumerate(self.library.calls) if call.costs for name in (call.node, f"#{number}")
-        } | {stage.node for call in self.library.calls for stage in call.stages if stage.form}
-        for name in self.wanted:
-            if name not in used:
-                raise Error(
-                    f"--set {name}=...: no operator with a choice of kernels has this name or number",
-                    hint="the report lists operators, their names, numbers and forms",
-                )
 
     def _store_states(self, values: list[relax.Expr]) -> None:
         """Copy the new values of variables over the old ones, once everything has read those."""
@@ -226,6 +216,19 @@ class _Walk:
         else:
             self._bind_call(variable, value, label)
 
+    def _bind_apart(self, chain: Chain) -> None:
+        """The operators of a chain one by one; what comes behind keeps the number it would have."""
+        number = self.ctx.number or str(len(self.library.calls))
+        for part, variable in enumerate(chain.variables):
+            self.ctx.number = f"{number}.{part}"
+            self._bind(variable, self.view.definitions[variable], self.labels[variable])
+            self._note(Chain((variable,), (0,)))
+        self.apart += len(chain.variables) - 1
+
+    def _count(self) -> None:
+        """The number of the next operator, for forms set by hand: that of a report without any."""
+        self.ctx.number = str(len(self.library.calls) - self.apart) if self.apart else ""
+
     def _note(self, part: Chain) -> None:
         """The last call, if it is a new one, stands for ``part``; those before it are copies it needs."""
         new = len(self.library.calls) - len(self.parts)
@@ -258,7 +261,7 @@ class _Walk:
         """See :meth:`NetworkBuilder.chain_call`."""
         data, links = self._links(chain)
         trial = self.ctx.fork()
-        trial.forms, trial.repeats, trial.sketch = {}, 1, True
+        trial.forms, trial.repeats, trial.sketch = WantedForms(), 1, True
         output = self.names[chain.variables[-1]]
         return trial.library.calls[-1] if lower_bands(trial, links, data, output, [rows]) else None
 
