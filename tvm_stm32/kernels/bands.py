@@ -337,7 +337,7 @@ class _Chain:
                 lines.append(self._move(position, bytes_moved, distance, count))
             lines += self._call(position, band, following, self.plan.base(first, position - 1), names)
         made = [step[-1] for step in self.plan.steps[first : first + count] if step[-1] is not None]
-        title = f"rows {made[0].out_start} to {made[-1].out_stop - 1}" if made else "rows ahead"
+        title = f"Rows {made[0].out_start} to {made[-1].out_stop - 1}." if made else "Rows ahead."
         return {"count": count, "lines": lines, "title": title}
 
     def _move(self, position: int, count: int, distance: int, times: int) -> str:
@@ -444,9 +444,11 @@ def _runs(plan: Schedule) -> list[tuple[int, int]]:
 def _alike(plan: Schedule, first: int, number: int) -> bool:
     """Whether step ``number`` may follow those from ``first`` on in one loop."""
 
+    last = len(plan.rows) - 1
+
     def key(t: int) -> list[tuple[object, ...] | None]:
         return [
-            (band.shape, band.dropped if band.moved else 0, band.moved, band.out_start - plan.base(t, i))
+            (band.shape, band.dropped if band.moved else 0, band.moved, 0 if i == last else band.out_start - band.base)
             if band
             else None
             for i, band in enumerate(plan.steps[t])
