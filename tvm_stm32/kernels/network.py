@@ -13,6 +13,7 @@ from ..errors import UnsupportedOperatorError
 from ..graph import dialect
 from ..graph.lowering import lower_to_tir
 from ..graph.naming import is_made_up
+from ..graph.order import least_memory
 from ..graph.ssa import Function, constant, dtype_of, operands, shape_of
 from ..library import Argument, Call, Library, State
 from ..library.ctypes import CTYPES
@@ -67,7 +68,7 @@ class NetworkBuilder:
         forms: Mapping[str, str] | None = None,
     ) -> None:
         self._model, self._lowered = model, lower_to_tir(module)
-        self.view = Function(self._lowered["main"])
+        self.view = Function(least_memory(self._lowered["main"]))
         self._made = (target, level, kernels == "asm", dict(forms or {}))
         self._name, self._settings = name, settings
         self.alternatives: dict[str, dict[str, Call]] = {}
