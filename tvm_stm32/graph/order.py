@@ -14,7 +14,7 @@ from .ssa import Function, operands
 
 # Operators looked at before the search gives up, in all states together: about a second.
 _LOOKS = 1_000_000
-_ALIASES = {"relax.reshape", "relax.squeeze", "relax.expand_dims", "relax.flatten"}
+_ALIASES = {"relax.reshape", "relax.squeeze", "relax.expand_dims", "relax.flatten", "v.slice"}
 
 
 @dataclass(frozen=True)

@@ -278,6 +278,14 @@ class _Walk:
             self.names[variable] = alias
             self.ctx.tensor(alias, variable)
             return
+        if name == "v.slice":
+            self.names[variable] = self._view(
+                self._operand(value.args[0], label), variable, label, dialect.attributes(value)["offset"]
+            )
+            return
+        if name == "v.concat":
+            self._concatenate(variable, value, label)
+            return
         count = tensors_of(value)
         if count is None:
             raise UnsupportedOperatorError(
@@ -291,6 +299,37 @@ class _Walk:
         self.ctx.tensor(output, variable)
         lower_operator(self.ctx, value, label, operands, output)
         self.names[variable] = output
+
+    def _view(self, data: str, variable: relax.Expr, label: str, offset: int) -> str:
+        """A tensor so many bytes into another."""
+        alias = self._unique(label)
+        self.library.aliases[alias] = data
+        if offset:
+            self.library.alias_offsets[alias] = offset
+        return self.ctx.tensor(alias, variable)
+
+    def _concatenate(self, variable: relax.Var, value: relax.Call, label: str) -> None:
+        """A tensor whose parts are made where they belong, or copied there."""
+        output = self._unique(label)
+        self.ctx.tensor(output, variable)
+        offset = 0
+        for part in value.args:
+            name = self._operand(part, label)
+            tensor = self.library.tensors[name]
+            if offset % self.library.arena_alignment == 0 and self._may_move(name):
+                self.library.aliases[name] = output
+                self.library.alias_offsets[name] = offset
+            else:
+                place = self._view(output, part, f"{label}.part", offset)
+                count = int(np.prod(tensor.shape, dtype=np.int64))
+                self._add_copy(label, tensor_argument(name, tensor.dtype), (name,), place, count, tensor.dtype)
+            offset += tensor.size
+        self.names[variable] = output
+
+    def _may_move(self, name: str) -> bool:
+        """Whether a tensor is a buffer of its own that an operator makes, and no part of another yet."""
+        given = {*self.library.input_tensors, *(state.tensor for state in self.library.states)}
+        return name not in self.library.aliases and name not in given
 
     def _operand(self, expr: relax.Expr, label: str) -> str:
         """Name of the tensor an operand lives in; a constant is copied into the arena first."""

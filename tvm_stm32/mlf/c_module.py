@@ -172,7 +172,7 @@ class CModule:
         else:
             address = self.address(argument.name)
         if writes:
-            return f"({argument.ctype} *)(void *){address}"
+            return f"({argument.ctype} *)(void *){address.replace('(const uint8_t *)', '(uint8_t *)')}"
         return f"(const {argument.ctype} *)(const void *){address}"
 
     def _constant(self, name: str) -> dict[str, Any]:
