@@ -110,8 +110,8 @@ SHAPES = {
     "pointwise": ((64, 64, 12, 1, 1), ("tile", "shared")),
     "first": ((2, 16, 24, 3, 2), ("rows", "tile", "shared")),
     "3x3": ((16, 16, 16, 3, 1), ("winograd", "rows", "tile", "shared")),
-    "depthwise": ((32, 32, 12, 3, 1, 32), ("pairs", "pixel")),
-    "depthwise stride 2": ((16, 16, 24, 3, 2, 16), ("pairs", "pixel")),
+    "depthwise": ((32, 32, 12, 3, 1, 32), ("pairs", "chunks-16", "chunks-8", "pixel")),
+    "depthwise stride 2": ((16, 16, 24, 3, 2, 16), ("pairs", "chunks-8", "pixel")),
 }
 
 
