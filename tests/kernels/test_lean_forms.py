@@ -29,6 +29,25 @@ def take(monkeypatch: pytest.MonkeyPatch, prefix: str) -> list[str]:
 
 @pytest.mark.parametrize("level", ["time", "ram"])
 @pytest.mark.parametrize("build", BUILDS, ids=" ".join)
+def test_dense_layers_that_read_codes_themselves(build, level, tmp_path, monkeypatch):
+    """Rows of a second batch begin at any address, with a rest of one to three codes at the end of the memory."""
+    core, board, kernels = build
+    taken = take(monkeypatch, "codes")
+    generator = np.random.default_rng(5)
+    made = []
+    for depth in (*range(1, 10), 13, 64, 257):
+        for batch, units in ((1, 7), (3, 12)):
+            common = random_cases._Finish.draw(generator)
+            made.append(random_cases._dense_case(generator, (batch, depth), units, common))
+    samples = [[[codes(generator, shape) for shape in case.shapes] for case in made] for _ in range(2)]
+    wrong = differences(made, samples, core, board, kernels, level, tmp_path)
+    assert not wrong, "\n".join(wrong)
+    # Weights that happen to fit fewer bits are "narrow" at every level but time.
+    assert set(taken) <= {"codes", "narrow"} and taken.count("codes") > len(made) / 2
+
+
+@pytest.mark.parametrize("level", ["time", "ram"])
+@pytest.mark.parametrize("build", BUILDS, ids=" ".join)
 def test_depthwise_layers_some_channels_at_a_time(build, level, tmp_path, monkeypatch):
     """Results as large as their input lie over it: strides of one with padding that keeps the size."""
     core, board, kernels = build
