@@ -116,6 +116,8 @@ def put(*path: Any, value: Any) -> Callable[[Any], None]:
         (put("calls", 0, "macs", value=-1), "no size"),
         (put("calls", 0, "overlaps", value={"scores": 0}), "none of its inputs"),
         (put("calls", 1, "overlaps", value={"stem/conv": -8}), "at a distance that is no size"),
+        (put("calls", 0, "same_place", value="scores"), "in the place of 'scores', which is none of its inputs"),
+        (put("calls", 1, "same_place", value="stem/conv"), "is not where 'stem/conv' is, whose place it takes"),
         (put("calls", 1, "inputs", value=["scores_softmax"]), "before anything has written it|neither its input"),
         (put("calls", value=[]), "nothing writes the output"),
         (put("kernels", 0, "name", value="evil"), "has no C name"),

@@ -332,7 +332,7 @@ def _convolution(generator: np.random.Generator, kind: str, window: _Window, com
 
 
 def _dense(generator: np.random.Generator, count: int) -> list[Case]:
-    shape = _pick(generator, 1, 1, 1, 3), _pick(generator, 1, 2, 3, 5, 8, 13, 16, 64, 100, 144, 257)
+    shape = _pick(generator, 1, 1, 1, 3), _pick(generator, *range(1, 10), 13, 16, 64, 100, 144, 257)
     units, common = _pick(generator, 1, 2, 3, 6, 7, 8, 9, 10, 12, 13, 24), _Finish.draw(generator)
     return [_dense_case(generator, shape, units, common) for _ in range(count)]
 

@@ -46,8 +46,8 @@ def test_every_block_finds_registers(stage):
         for layout in (Layout(1), Layout(33), Layout(700), Layout(5, 4, 12, 3, 584), Layout(48, 4, 64, 3, 2176)):
             block = matmul_block(pixels, layout, channels, channels, packed, stage, 16, doubles=doubles)
             assert "NAME" in assembly_text(block) and "NAME" in c_text(block)
-    for channels, steps in product((1, 6, 7, 100), (2, 320)):
-        assembly_text(vector_block(steps, channels, True, stage, 16))
+    for channels, depth, codes in product((1, 6, 7, 100), (1, 4, 7, 640), (True, False)):
+        assembly_text(vector_block(depth, channels, True, stage, 16, codes=codes))
     for pixels, channels in product((1, 2), (1, 4, 15, 64)):
         for vectors in (VectorLayout(1, 16), VectorLayout(40, 640), VectorLayout(3, 16, 3, 5000)):
             wide = 8 // pixels
@@ -111,8 +111,8 @@ SHAPES = {
     "pointwise": ((64, 64, 12, 1, 1), ("tile", "shared")),
     "first": ((2, 16, 24, 3, 2), ("rows", "tile", "shared")),
     "3x3": ((16, 16, 16, 3, 1), ("winograd", "rows", "tile", "shared")),
-    "depthwise": ((32, 32, 12, 3, 1, 32), ("pairs", "pixel")),
-    "depthwise stride 2": ((16, 16, 24, 3, 2, 16), ("pairs", "pixel")),
+    "depthwise": ((32, 32, 12, 3, 1, 32), ("pairs", "chunks-16", "chunks-8", "pixel")),
+    "depthwise stride 2": ((16, 16, 24, 3, 2, 16), ("pairs", "chunks-8", "pixel")),
 }
 
 

@@ -99,7 +99,7 @@ def lower_bands(ctx: KernelContext, links: Sequence[Link], data: str, output: st
     ctx.adopt(trials[name])
     call = ctx.library.calls[-1]
     call.costs = [costs[name], *sorted((c for n, c in costs.items() if n != name), key=lambda cost: cost.cycles)]
-    call.reason = "set" if wanted else choice.reason(ctx, len(costs))
+    call.reason = "set" if wanted else choice.reason(ctx, costs, name)
     return True
 
 

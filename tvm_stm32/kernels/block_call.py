@@ -114,11 +114,13 @@ def add_block_call(
     macs: int,
     detail: str,
     distance: int | None = None,
+    same_place: bool = False,
     finish: OutputStage | None = None,
 ) -> None:
     """Add a call of ``kernel`` with its weights and parameters ``records`` (int32 words).
 
-    ``finish`` are the tables of a kernel that requantizes in C; ``distance``: see :mod:`.overlap`.
+    ``finish`` are the tables of a kernel that requantizes in C; ``distance`` and ``same_place``: see
+    :meth:`.KernelContext.add_kernel_call`.
     """
     stem = f"{operator}_{len(ctx.library.calls)}"
     name = ctx.constant(f"{stem}_weights", records)
@@ -138,4 +140,5 @@ def add_block_call(
         detail=detail,
         workspace=kernel.workspace,
         distance=distance,
+        same_place=same_place,
     )

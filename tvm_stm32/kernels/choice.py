@@ -20,6 +20,9 @@ _FLASH_WEIGHT = 3.0
 _CYCLES_PER_MAC = 1.3
 _CODE_BYTES = 16384
 
+# -O time: forms of so many times the fewest cycles are as fast, and the one with the least workspace is taken.
+_AS_FAST = 1.02
+
 _REASONS = {
     "time": "fewest cycles",
     "balanced": "least cycles and flash together",
@@ -53,12 +56,16 @@ def lower_best(ctx: KernelContext, node: str, candidates: Mapping[str, Lower]) -
     ctx.alternatives[node] = {
         other: replace(trial.library.calls[-1], costs=[costs[other]]) for other, (trial, _) in trials.items()
     }
-    call.reason = "set" if wanted else reason(ctx, len(costs))
+    call.reason = "set" if wanted else reason(ctx, costs, name)
 
 
-def reason(ctx: KernelContext, forms: int) -> str:
-    """Why the form of an operator that has so many was picked."""
-    return _REASONS[ctx.level] if forms > 1 else "the only form that fits"
+def reason(ctx: KernelContext, costs: Mapping[str, KernelCost], name: str) -> str:
+    """Why the form ``name`` of an operator was picked."""
+    if len(costs) == 1:
+        return "the only form that fits"
+    if ctx.level == "time" and costs[name].cycles > min(cost.cycles for cost in costs.values()):
+        return "nearly the fewest cycles, less workspace"
+    return _REASONS[ctx.level]
 
 
 def _cost(before: KernelContext, trial: KernelContext, name: str) -> KernelCost:
@@ -83,7 +90,9 @@ def pick(ctx: KernelContext, costs: Mapping[str, KernelCost]) -> str:
     if ctx.level == "size":
         return min(costs, key=lambda name: (costs[name].flash, costs[name].cycles))
     if ctx.level == "time":
-        return min(costs, key=lambda name: (costs[name].cycles, costs[name].flash))
+        most = _AS_FAST * min(cost.cycles for cost in costs.values())
+        fast = [name for name, cost in costs.items() if cost.cycles <= most]
+        return min(fast, key=lambda name: (costs[name].ram, costs[name].cycles, costs[name].flash))
     cycles, flash = max(1.0, ctx.macs * _CYCLES_PER_MAC), ctx.weight_bytes + _CODE_BYTES
     # -O ram begins with these, and takes others where the network needs most (:mod:`tvm_stm32.ram_search`).
     return min(costs, key=lambda name: costs[name].cycles / cycles + _FLASH_WEIGHT * costs[name].flash / flash)

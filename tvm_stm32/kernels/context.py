@@ -133,10 +133,12 @@ class KernelContext:
         workspace: int = 0,
         workspace_ctype: str = "int8_t",
         distance: int | None = None,
+        same_place: bool = False,
     ) -> None:
         """Append a call of an operator with one input: ``arguments`` and, if it needs any, ``workspace`` bytes.
 
-        ``distance``: see :mod:`.overlap`; None when input and output must lie apart.
+        ``distance``: see :mod:`.overlap`; None when input and output must lie apart, or (``same_place``) start in one
+        place.
         """
         if workspace:
             arguments = [*arguments, workspace_argument(workspace_ctype)]
@@ -151,6 +153,7 @@ class KernelContext:
                 macs=macs,
                 workspace=workspace,
                 overlaps={} if distance is None else {data: distance},
+                same_place=data if same_place else "",
                 detail=detail,
             )
         )

@@ -21,7 +21,7 @@ from .block_call import (
 from .blocks.matmul_mve import VectorLayout, matmul_mve_block, matmul_mve_records
 from .blocks.nibbles_mve import nibbles_mve_block, nibbles_mve_records
 from .blocks.product_vector import product_vector_block
-from .blocks.vector import GROUP, vector_block, vector_records
+from .blocks.vector import GROUP, code_rows, vector_block, vector_records
 from .choice import lower_best
 from .context import KernelContext
 from .convolution_block import tile_rows
@@ -43,6 +43,8 @@ def lower_dense(ctx: KernelContext, call: relax.Call, node: str, data: str, outp
             _lower_scalar(ctx, call, node, data, output, weight, stage)
     else:
         widths = {"vector": 8}
+        if form == "dsp":
+            widths["codes"] = 8
         bits = weight_bits(ctx, weight, stage)
         if bits < 8:
             widths = (
@@ -62,6 +64,7 @@ def lower_dense(ctx: KernelContext, call: relax.Call, node: str, data: str, outp
                     stage=stage,
                     form=form,
                     bits=width,
+                    codes=name == "codes",
                 )
                 for name, width in widths.items()
             },
@@ -83,6 +86,8 @@ def _lower_scalar(
 
 
 _UNROLLED = {"time": 16, "balanced": 4, "ram": 4, "size": 2}
+# Instructions to widen a code, or with Helium to copy it.
+_SPREAD, _COPIED = 2.6, 0.3
 
 
 def _lower_block(
@@ -95,8 +100,12 @@ def _lower_block(
     stage: OutputStage,
     form: str,
     bits: int,
+    codes: bool,
 ) -> None:
-    """A generated block: six channels at a time with the DSP extension, eight with Helium; ``bits`` of a weight."""
+    """A generated block: six channels at a time with the DSP extension, eight with Helium; ``bits`` of a weight.
+
+    ``codes``: the block reads the input itself; without, a tile that holds it widened (Helium: filled up to vectors).
+    """
     zero_point = int(dialect.attributes(call)["input_zero_point"])
     units, depth = weight.shape
     batch = int(np.prod(shape_of(call))) // units
@@ -108,6 +117,13 @@ def _lower_block(
         block = make(1, VectorLayout(steps, 16 * steps), units, units, requantizer, UNROLLED_MVE[ctx.level], wide=8)
         records = table(weight, stage, zero_point, 8, requantizer)
         tile_bytes, fill, at_once = 16 * steps, 16 * steps - depth, 8
+        codes = depth % 16 == 0
+        ctx.usage.add(0 if codes else batch * depth * _COPIED)
+    elif codes:
+        packed = packs_lanes(weight, stage.params[:, 0])
+        block = vector_block(depth, units, packed, requantizer, _UNROLLED[ctx.level], codes=True)
+        records = vector_records(code_rows(weight), stage, zero_point, packed, requantizer, codes=True)
+        tile_bytes, fill, at_once = 0, 0, GROUP
     else:
         rows = tile_rows(weight, depth)
         rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 4)))
@@ -116,10 +132,11 @@ def _lower_block(
             block = product_vector_block(steps, units, requantizer, _UNROLLED[ctx.level], bits=bits)
             records = nibble_records(rows, stage, zero_point, bits, requantizer, vector=True)
         else:
-            block = vector_block(steps, units, packed, requantizer, _UNROLLED[ctx.level])
+            block = vector_block(depth, units, packed, requantizer, _UNROLLED[ctx.level])
             records = vector_records(rows, stage, zero_point, packed, requantizer)
         tile_bytes, fill, at_once = 4 * steps, steps - -(-depth // 2), GROUP
-    direct = form == "mve" and depth % 16 == 0 and finished
+        ctx.usage.add(batch * depth * _SPREAD)
+    workspace = (0 if codes else tile_bytes) + (0 if finished else 4 * units)
     source = ctx.render(
         "dense_block.c.j2",
         **finish_values(stage, requantizer),
@@ -130,10 +147,9 @@ def _lower_block(
         depth=depth,
         fill=fill,
         at_once=at_once,
-        tile_bytes=tile_bytes,
-        direct=direct,
+        tile_bytes=0 if codes else tile_bytes,
+        workspace=workspace,
     )
-    workspace = 0 if direct else tile_bytes + (0 if finished else 4 * units)
     kernel = ctx.kernel(f"dense_{depth}_{units}", source, workspace=workspace, headers=block_headers(ctx, form))
     add_block_call(
         ctx,

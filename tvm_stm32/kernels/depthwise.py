@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from tvm import relax
 
 from .choice import Lower, lower_best
 from .context import KernelContext
 from .depthwise_block import (
+    chunk_sizes,
     fits_pairs,
     fits_ring,
     lower_depthwise_any,
@@ -39,7 +42,9 @@ def lower_depthwise(
         candidates["ring"] = lambda trial: lower_depthwise_ring(trial, site)
     elif multiplier == 1 and channels % 4 == 0 and ctx.target.dsp:
         if fits_pairs(ctx, stage, weight, geometry):
-            candidates["pairs"] = lambda trial: lower_depthwise_block(trial, site)
+            candidates["pairs"] = partial(lower_depthwise_block, site=site, at_once=channels)
+            for size in chunk_sizes(channels):
+                candidates[f"chunks-{size}"] = partial(lower_depthwise_block, site=site, at_once=size)
         candidates["pixel"] = lambda trial: lower_depthwise_any(trial, site)
     if candidates:
         lower_best(ctx, node, candidates)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .block_call import add_block_call, block_function, block_headers, finish_values, requantizer_of
-from .blocks.depthwise import depthwise_block, depthwise_records, pairs_block
+from .blocks.depthwise import depthwise_block, depthwise_records, pairs_block, record_bytes
 from .blocks.depthwise_any import depthwise_any_block, depthwise_any_records
 from .blocks.depthwise_mve import (
     LANES,
@@ -44,6 +44,13 @@ def fits_pairs(ctx: KernelContext, stage: OutputStage, weight: np.ndarray, geome
     )
 
 
+def chunk_sizes(channels: int) -> list[int]:
+    """Channels that may be done at a time, a whole number of times: about half of them, about a quarter."""
+    sizes = [size for size in range(4, channels, 4) if channels % size == 0]
+    most = [max((size for size in sizes if parts * size <= channels), default=0) for parts in (2, 4)]
+    return [size for size in dict.fromkeys(most) if size]
+
+
 def columns_of(geometry: dict[str, Any]) -> int:
     """Words of a plane's row: all the columns outputs look at."""
     return int((geometry["out_w"] - 1) * geometry["stride_w"] + 3)
@@ -51,7 +58,10 @@ def columns_of(geometry: dict[str, Any]) -> int:
 
 @dataclass
 class RowPairs:
-    """A 3x3 kernel on two planes of paired rows: its sizes, and the blocks that make outputs of them."""
+    """A 3x3 kernel on two planes of paired rows: its sizes, and the blocks that make outputs of them.
+
+    The planes have ``channels`` channels: all, or those of one of several ``chunks``.
+    """
 
     ctx: KernelContext
     geometry: dict[str, Any]
@@ -65,15 +75,20 @@ class RowPairs:
         self.inside = min(geometry["width"], self.columns - geometry["pad_left"])
         self.plane_bytes = 4 * self.channels * self.columns
         self.iterations = -(-geometry["out_h"] // self.rows)
-        self.lines = geometry["batch"] * self.iterations
+        self.chunks = geometry["channels"] // self.channels
+        self.others = geometry["channels"] - self.channels
+        self.lines = self.chunks * geometry["batch"] * self.iterations
 
     def blocks(self, stem: str, stage: Requantizer | WideRequantizer) -> dict[str, str]:
         """Functions for a step (``block``), and for the last of an odd number of rows (``last``, or nothing)."""
         ctx, out_h, out_w = self.ctx, self.geometry["out_h"], self.geometry["out_w"]
-        ctx.usage.add(self.lines * 40 + 6 * self.plane_bytes / 4)
+        ctx.usage.add(self.lines * 40 + self.chunks * 6 * self.plane_bytes / 4)
         lonely = self.rows == 2 and out_h % 2 == 1
         texts = {"last": ""}
-        for name, rows, calls in (("block", self.rows, self.lines - lonely), ("last", int(lonely), 1)):
+        for name, rows, calls in (
+            ("block", self.rows, self.lines - lonely * self.chunks),
+            ("last", int(lonely), self.chunks),
+        ):
             if rows:
                 block = depthwise_block(
                     self.channels,
@@ -84,6 +99,7 @@ class RowPairs:
                     stage,
                     small=ctx.level != "time",
                     waiting=WAITING[ctx.level],
+                    others=self.others,
                 )
                 texts[name] = block_function(ctx, block, f"{stem}_{rows}x{out_w}_{self.channels}", "dsp", calls)
         return texts
@@ -103,17 +119,21 @@ class RowPairs:
 def lower_depthwise_block(
     ctx: KernelContext,
     site: Site,
+    at_once: int,
 ) -> None:
-    """A depthwise ``q.conv2d`` for which :func:`fits_pairs` holds."""
+    """A depthwise ``q.conv2d`` for which :func:`fits_pairs` holds, ``at_once`` channels over all rows at a time."""
     weight, stage, geometry = site.weight, site.stage, site.geometry
     channels, small = weight.shape[0], ctx.level != "time"
-    pairs = RowPairs(ctx, geometry, channels)
+    pairs = RowPairs(ctx, geometry, at_once)
+    fills = pairs.lines + pairs.chunks
     if small:
-        times = {"turns": channels // 4, "pixels": pairs.inside}
-        filler = block_function(ctx, pairs_any_block(), "pairs", "dsp", pairs.lines + 1, times)
+        times = {"turns": at_once // 4, "pixels": pairs.inside}
+        some = pairs.chunks > 1
+        stem = "pairs_of_some" if some else "pairs"
+        filler = block_function(ctx, pairs_any_block(some=some), stem, "dsp", fills, times)
     else:
-        block = pairs_block(channels, pairs.columns, pairs.inside)
-        filler = block_function(ctx, block, f"pairs_{pairs.inside}_{channels}", "dsp", pairs.lines + 1)
+        block = pairs_block(at_once, pairs.columns, pairs.inside, pairs.others)
+        filler = block_function(ctx, block, f"pairs_{pairs.inside}_{at_once}", "dsp", fills)
     source = ctx.render(
         "depthwise_block.c.j2",
         **geometry,
@@ -122,7 +142,11 @@ def lower_depthwise_block(
         pairs=filler,
         inside=pairs.inside,
         small=small,
+        at_once=at_once,
+        chunks=pairs.chunks,
+        record_words=record_bytes(small) // 4,
     )
+    distance = row_distance(geometry, pairs.rows, 4)
     workspace = 2 * pairs.plane_bytes
     kernel = ctx.kernel(f"depthwise_3x3_{channels}", source, workspace=workspace, headers=block_headers(ctx, "dsp"))
     words = depthwise_records(weight[..., 0], stage, geometry["input_zero_point"], small=small)
@@ -134,7 +158,9 @@ def lower_depthwise_block(
         words,
         macs=geometry["batch"] * geometry["out_h"] * geometry["out_w"] * weight.size,
         detail=detail_text(geometry, weight, 1, "dsp"),
-        distance=row_distance(geometry, pairs.rows, 4),
+        # A chunk writes no byte of the others, where the result starts with the input.
+        distance=distance if pairs.chunks == 1 else None,
+        same_place=distance == 0 and pairs.chunks > 1,
     )
 
 

@@ -96,9 +96,10 @@ class Call:
     """One operator: ``inputs`` and ``outputs`` are tensor names (for liveness), ``arguments`` the C call's arguments.
 
     ``overlaps`` names inputs whose memory the first output may take while the kernel still reads them: it must then
-    start so many bytes below the input's start at least (0: where the input starts, or below). ``costs`` are those of
-    the kernel's form and then of the others there were, ``reason`` says why it is this one. A kernel that runs several
-    operators in bands of rows has them as ``stages``.
+    start so many bytes below the input's start at least (0: where the input starts, or below). ``same_place`` is an
+    input whose place, and no other that overlaps it, the first output may take: each byte is written when all that is
+    made of the input's byte there is done. ``costs`` are those of the kernel's form and then of the others there were,
+    ``reason`` says why it is this one. A kernel that runs several operators in bands of rows has them as ``stages``.
     """
 
     operator: str
@@ -110,6 +111,7 @@ class Call:
     macs: int = 0
     workspace: int = 0
     overlaps: dict[str, int] = field(default_factory=dict)
+    same_place: str = ""
     detail: str = ""
     workspace_offset: int = -1
     costs: list[KernelCost] = field(default_factory=list)

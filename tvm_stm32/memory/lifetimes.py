@@ -12,9 +12,9 @@ from ..library import Library
 class Buffer:
     """Memory in use from step ``first`` to step ``last``, both included; ``size`` in bytes.
 
-    Step -1 is before the first call. ``below`` names buffers that are used for the last time where this one begins, by
-    a kernel that lets its result lie over them: this buffer must then start so many bytes below the other's start at
-    least.
+    Several tensors share one buffer where a kernel's result takes exactly its input's place. Step -1 is before the
+    first call. ``below`` names buffers that are used for the last time where this one begins, by a kernel that lets its
+    result lie over them: this buffer must then start so many bytes below the other's start at least.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Buffer:
 
 
 def lifetimes(library: Library) -> list[Buffer]:
-    """Buffers of a library: tensors (aliases share one) and one workspace a call that needs it.
+    """Buffers of a library: tensors (aliases and results in the place of inputs share one) and workspaces of calls.
 
     Inputs are in use from the start, outputs to the end; an input's memory serves other tensors after its last use.
     Tensors that the application places have no buffer.
@@ -60,8 +60,9 @@ def lifetimes(library: Library) -> list[Buffer]:
         if name in outside:
             continue
         buffers[name] = Buffer(name, library.tensors[name].size, first[name], last[name], [name])
+    _merge_same_places(library, buffers)
     _let_overlap(library, buffers)
-    result = list(buffers.values())
+    result = list({id(buffer): buffer for buffer in buffers.values()}.values())
     for step, call in enumerate(library.calls):
         if call.workspace:
             result.append(Buffer(workspace_name(step), call.workspace, step, step))
@@ -108,6 +109,23 @@ def needed(buffers: Sequence[Buffer], steps: int) -> list[int]:
         shared = (buffer.size + source.size - max(buffer.size, source.size + by) for source, by in sources)
         sizes[buffer.first] -= min(buffer.size, sum(max(0, bytes_) for bytes_ in shared))
     return sizes
+
+
+def _merge_same_places(library: Library, buffers: dict[str, Buffer]) -> None:
+    """A result takes the place of an input of its size where the kernel allows it and this is the input's last use."""
+    states = {state.tensor for state in library.states}
+    for step, call in enumerate(library.calls):
+        if not call.same_place or library.root_offset(call.same_place):
+            continue
+        source, target = buffers.get(library.root(call.same_place)), buffers.get(library.root(call.outputs[0]))
+        if source is None or target is None or source is target or states & {*source.tensors, *target.tensors}:
+            continue
+        if source.last != step or target.first != step or source.size != target.size:
+            continue
+        source.last = target.last
+        source.tensors.extend(target.tensors)
+        for name in target.tensors:
+            buffers[name] = source
 
 
 def _let_overlap(library: Library, buffers: dict[str, Buffer]) -> None:

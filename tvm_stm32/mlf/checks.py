@@ -192,6 +192,8 @@ def _check_call(library: Library, call: Call, known: dict[str, list[tuple[str, s
             raise ModelError(f"{where} works in place on {quoted(name)}, which is none of its inputs")
         if not 0 <= distance <= ARENA_LIMIT:
             raise ModelError(f"{where} works in place at a distance that is no size")
+    if call.same_place and call.same_place not in call.inputs:
+        raise ModelError(f"{where} works in the place of {quoted(call.same_place)}, which is none of its inputs")
     if not 0 <= call.workspace <= ARENA_LIMIT or not 0 <= call.macs < 1 << 63:
         raise ModelError(f"{where} has a workspace or a cost that is no size")
     taken = known[call.kernel]
@@ -257,6 +259,9 @@ def _check_places(library: Library) -> None:
         known.update(buffer.tensors)
         if buffer.offset < 0 or buffer.offset + buffer.size > library.arena_size:
             raise ModelError(f"{quoted(buffer.name)} lies outside the arena")
+        for name in buffer.tensors:
+            if library.tensors[name].offset != buffer.offset:
+                raise ModelError(f"{quoted(name)} is not where {quoted(buffer.name)} is, whose place it takes")
     ends = [*library.input_tensors, *library.output_tensors]
     for name in {library.root(name) for call in library.calls for name in (*call.inputs, *call.outputs)} | set(ends):
         if name in known or library.root(name) in known:

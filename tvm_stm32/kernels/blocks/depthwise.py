@@ -29,14 +29,17 @@ from .requantize_wide import WideRequantizer
 MOST_WAITING = 16
 
 
-def pairs_block(channels: int, columns: int, count: int) -> Block:
-    """``NAME(upper, lower, plane)``: words of ``count`` pixels of two rows, channels (in fours) ``columns`` apart."""
+def pairs_block(channels: int, columns: int, count: int, others: int = 0) -> Block:
+    """``NAME(upper, lower, plane)``: words of ``count`` pixels of two rows, channels (in fours) ``columns`` apart.
+
+    ``others`` are channels between a pixel's and the next one's that are left out.
+    """
     upper, lower = Variable("upper", POINTER_IN), Variable("lower", POINTER_IN)
     plane = Variable("plane", POINTER_OUT)
     block = Block([upper, lower, plane])
     a, b = block.variable("a"), block.variable("b")
     words = [block.variable("word0"), block.variable("word1")]
-    for quad in plane_quads(block, channels, columns, count, 1):
+    for quad in plane_quads(block, channels, columns, count, 1, others):
         block.emit("load", a, upper, constant=4 * quad)
         block.emit("load", b, lower, constant=4 * quad)
         for number, word in enumerate(paired_codes(block, a, b, words)):
@@ -44,11 +47,11 @@ def pairs_block(channels: int, columns: int, count: int) -> Block:
     return block
 
 
-def plane_quads(block: Block, channels: int, columns: int, count: int, size: int) -> Iterator[int]:
+def plane_quads(block: Block, channels: int, columns: int, count: int, size: int, others: int = 0) -> Iterator[int]:
     """Describe four channels of a pixel in each round, whose number says how many fours the pointers are behind.
 
     The parameters of ``block`` are two rows, with codes of ``size`` bytes, and a plane; ``columns`` words of it are a
-    channel.
+    channel, and ``others`` codes behind those of a pixel are passed over.
     """
     upper, lower, plane = block.parameters
     step, quads = block.variable("step"), channels // 4
@@ -56,10 +59,14 @@ def plane_quads(block: Block, channels: int, columns: int, count: int, size: int
     with block.loop("pixels", count):
         with block.loop("quads", quads // unrolled):
             yield from range(unrolled)
+            passed = 4 * size * unrolled + (size * others if unrolled == quads else 0)
             for pointer in (upper, lower):
-                block.emit("advance", pointer, constant=4 * size * unrolled)
+                block.move(pointer, passed, step)
             if unrolled < quads:
                 block.move(plane, 16 * columns * unrolled, step)
+        if unrolled < quads:
+            for pointer in (upper, lower):
+                block.move(pointer, size * others, step)
         block.move(plane, 4 - (16 * columns * quads if unrolled < quads else 0), step)
 
 
@@ -89,15 +96,16 @@ def depthwise_block(
     *,
     small: bool,
     waiting: int,
+    others: int = 0,
 ) -> Block:
     """``NAME(first, second, weights, output)``: ``rows`` (1 or 2) rows of ``out_w`` pixels from two planes.
 
-    Up to ``waiting`` sums are requantized together.
+    Up to ``waiting`` sums are requantized together. ``others`` are channels of the output that are left out.
     """
     first, second = Variable("first", POINTER_IN), Variable("second", POINTER_IN)
     weights, output = Variable("weights", POINTER_IN), Variable("output", POINTER_OUT)
     block = Block([first, second, weights, output])
-    pixel_bytes = channels * stage.size
+    pixel_bytes = (channels + others) * stage.size
     width = segment_width(pixel_bytes, out_w, min(waiting, MOST_WAITING) // rows)
     segments, rest = divmod(out_w, width)
     maker = _Depthwise(block, pixel_bytes, out_w, rows, stride, stage, small)

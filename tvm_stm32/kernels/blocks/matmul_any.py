@@ -110,10 +110,11 @@ def spread_any_block() -> Block:
     return block
 
 
-def pairs_any_block() -> Block:
+def pairs_any_block(*, some: bool = False) -> Block:
     """``NAME(upper, lower, plane, shape)``: :func:`.depthwise.pairs_block` of any shape.
 
-    ``shape`` are words: fours of channels, bytes from channel to channel of the plane, pixels.
+    ``shape`` are words: fours of channels, bytes from channel to channel of the plane, pixels; with ``some`` of the
+    channels also the bytes of the others.
     """
     upper, lower = Variable("upper", POINTER_IN), Variable("lower", POINTER_IN)
     plane, shape = Variable("plane", POINTER_OUT), Variable("shape", POINTER_IN)
@@ -123,6 +124,9 @@ def pairs_any_block() -> Block:
         block.emit("load", variable, shape, constant=4 * number)
     block.park(fours)
     block.park(pixels)
+    others = block.variable("others")
+    if some:
+        block.park(block.emit("load", others, shape, constant=12))
     turns, target = block.variable("turns"), block.variable("target", POINTER_OUT)
     a, b = block.variable("a"), block.variable("b")
     words = [block.variable("word0"), block.variable("word1")]
@@ -135,5 +139,9 @@ def pairs_any_block() -> Block:
             for word in paired_codes(block, a, b, words):
                 block.emit("store", None, target, word, constant=0)
                 block.emit("advance_by", target, step)
+        if some:
+            block.unpark(others, a)
+            for row in (upper, lower):
+                block.emit("advance_by", row, a)
         block.emit("advance", plane, constant=4)
     return block
