@@ -116,7 +116,7 @@ class _Search:
                 if state.arena <= limit:
                     return state
                 # Holes between buffers: every step must need less.
-                target -= max(8, state.arena - limit)
+                target = min(target - max(8, state.arena - limit), max(state.needed) - 1)
                 continue
             best, score = None, 0.0
             for other in self._neighbours(state, target):

@@ -27,10 +27,18 @@ def fit(buffers: Sequence[Buffer], alignment: int, enough: int) -> tuple[list[in
     problem = _Overlaps(buffers, alignment)
     bound = max(problem.bound, enough)
     width = problem.upper - problem.lower
-    keys = ((-problem.sizes, problem.lower), (-problem.sizes * width,), (-width, -problem.sizes), (problem.lower,))
+    # Backwards in time, a chain of results a little below their inputs climbs from the arena's start.
+    keys = (
+        (-problem.sizes, problem.lower),
+        (-problem.sizes * width,),
+        (-width, -problem.sizes),
+        (problem.lower,),
+        (-problem.lower, -problem.sizes),
+        (-problem.upper, -problem.sizes),
+    )
     orders = [np.lexsort(tuple(reversed(key))) for key in keys]
-    best = min((problem.first_fit(order) for order in orders), key=problem.size)
-    order = next(order for order in orders if problem.size(problem.first_fit(order)) == problem.size(best))
+    found = [(problem.first_fit(order), order) for order in orders]
+    best, order = min(found, key=lambda pair: problem.size(pair[0]))
     if len(buffers) <= _IMPROVED:
         best = problem.improved(order.tolist(), best, bound)
     return best.tolist(), problem.bound
