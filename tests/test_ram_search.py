@@ -21,7 +21,7 @@ def instructions(library: Library) -> int:
 
 
 @pytest.mark.parametrize(
-    ("model", "limit"), [("ad01_int8", 2048), ("kws_ref_model", 11_584), ("pretrainedResnet_quant", 27_500),
+    ("model", "limit"), [("ad01_int8", 1_100), ("kws_ref_model", 9_800), ("pretrainedResnet_quant", 27_500),
                          ("vww_96_int8", 29_500)],
 )  # fmt: skip
 def test_networks_need_less_at_level_ram_and_few_more_instructions(model, limit):

@@ -11,7 +11,7 @@ from .lifetimes import Buffer, needed
 from .solver import Ints
 
 # Changes of the best order that are tried; ordinary networks reach the bound without any.
-_ATTEMPTS = 400
+_ATTEMPTS = 600
 # Of more buffers only the fixed orders are tried.
 _IMPROVED = 300
 
@@ -53,7 +53,7 @@ class _Overlaps:
         self.upper = np.array([buffer.last + 1 for buffer in buffers], dtype=np.int64)
         self.sizes = np.array([aligned(buffer.size) for buffer in buffers], dtype=np.int64)
         steps = int(self.upper.max(initial=0))
-        self.bound = max(needed(buffers, steps), default=0)
+        self.bound = aligned(max(needed(buffers, steps), default=0))
         numbers = {buffer.name: number for number, buffer in enumerate(buffers)}
         # From the start of the first to that of the second at least, where the first lies below.
         self.room: list[dict[int, int]] = [{} for _ in buffers]
@@ -88,14 +88,28 @@ class _Overlaps:
         return starts
 
     def improved(self, order: list[int], best: Ints, enough: int) -> Ints:
-        """Move buffers in the order (same moves every time: the seed is fixed) until ``enough`` or the limit."""
+        """Move buffers in the order until ``enough`` or the limit: mostly one that ends highest, or is in use with it.
+
+        The moves are the same every time: the seed is fixed.
+        """
         generator = random.Random(0)
         for _ in range(_ATTEMPTS):
             if self.size(best) <= enough:
                 break
             other = list(order)
-            other.insert(generator.randrange(len(other)), other.pop(generator.randrange(len(other))))
+            moved = self._culprit(best, generator) if generator.random() < 0.7 else generator.choice(other)
+            at = other.index(moved)
+            other.remove(moved)
+            near = max(0, at - generator.randrange(1, 10))
+            other.insert(near if generator.random() < 0.5 else generator.randrange(len(other) + 1), moved)
             candidate = self.first_fit(other)
             if self.size(candidate) <= self.size(best):
                 order, best = other, candidate
         return best
+
+    def _culprit(self, offsets: Ints, generator: random.Random) -> int:
+        """A buffer in use while one is that ends highest."""
+        ends = offsets + self.sizes
+        top = generator.choice(np.flatnonzero(ends == ends.max()).tolist())
+        met = (self.lower < self.upper[top]) & (self.lower[top] < self.upper)
+        return int(generator.choice(np.flatnonzero(met).tolist()))
