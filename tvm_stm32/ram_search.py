@@ -33,7 +33,8 @@ def smallest(builder: NetworkBuilder, library: Library) -> Library:
     """``library`` with as little RAM as :data:`PATIENCE` allows."""
     search = _Search(builder, library)
     state = search.start
-    budget = state.instructions * PATIENCE
+    # On cores whose kernels are not counted, bands cost little beside the kernels.
+    budget = state.instructions * PATIENCE if state.instructions else float("inf")
     while True:
         lower = search.within(state, state.arena - 1, budget)
         if lower is None or lower.arena >= state.arena:
