@@ -34,7 +34,8 @@ def smallest(builder: NetworkBuilder, library: Library) -> Library:
     search = _Search(builder, library)
     state = search.start
     # On cores whose kernels are not counted, bands cost little beside the kernels.
-    budget = state.instructions * PATIENCE if state.instructions else float("inf")
+    counted = all(call.costs and call.costs[0].instructions > 1000 for call in library.calls if call.macs > 10_000)
+    budget = state.instructions * PATIENCE if counted else float("inf")
     while True:
         lower = search.within(state, state.arena - 1, budget)
         if lower is None or lower.arena >= state.arena:
