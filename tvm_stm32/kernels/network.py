@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from tvm import IRModule, ir, relax
@@ -32,27 +33,15 @@ BANDS = (2, 4, 1)
 _RESHAPES = {"relax.reshape", "relax.squeeze", "relax.expand_dims", "relax.flatten"}
 
 
-def build_library(
-    module: IRModule,
-    model: Model,
-    target: Target,
-    name: str,
-    level: str,
-    settings: dict[str, str],
-    kernels: str = "asm",
-    forms: Mapping[str, str] | None = None,
-) -> Library:
-    """Choose a kernel for every operator of ``module["main"]``. Offsets are left to the memory stage.
-
-    Raises :class:`UnsupportedOperatorError` for an operator no kernel covers.
-    """
-    return NetworkBuilder(module, model, target, name, level, settings, kernels, forms).build()
+def build_library(*arguments: Any, **options: Any) -> Library:
+    """The library a :class:`NetworkBuilder` of these arguments makes by itself."""
+    return NetworkBuilder(*arguments, **options).build()
 
 
 class NetworkBuilder:
-    """Fills a :class:`Library`; see :func:`build_library`.
+    """Fills a :class:`Library`: a kernel for every operator of ``module["main"]``. Offsets are left to the memory stage.
 
-    After :meth:`build`, ``alternatives`` are the calls of every node in every form there is, ``parts`` the variables
+    Raises :class:`UnsupportedOperatorError` for an operator no kernel covers. After :meth:`build`, ``alternatives`` are the calls of every node in every form there is, ``parts`` the variables
     each call of the library stands for (none for copies and the like).
     """
 
