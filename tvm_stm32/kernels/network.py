@@ -39,10 +39,11 @@ def build_library(*arguments: Any, **options: Any) -> Library:
 
 
 class NetworkBuilder:
-    """Fills a :class:`Library`: a kernel for every operator of ``module["main"]``. Offsets are left to the memory stage.
+    """Fills a :class:`Library` with a kernel for every operator of ``module["main"]``; offsets are the memory stage's.
 
-    Raises :class:`UnsupportedOperatorError` for an operator no kernel covers. After :meth:`build`, ``alternatives`` are the calls of every node in every form there is, ``parts`` the variables
-    each call of the library stands for (none for copies and the like).
+    Raises :class:`UnsupportedOperatorError` for an operator no kernel covers. After :meth:`build`, ``alternatives`` are
+    the calls of every node in every form there is, ``parts`` the variables each call of the library stands for (none
+    for copies and the like).
     """
 
     def __init__(
