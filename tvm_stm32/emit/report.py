@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from .. import __version__
 from ..library import Call, Library
 from ..memory.lifetimes import live_bytes, placed
+from .memory_map import memory_facts, peak_text
+
+SCHEMA = 1
+"""Version of the report's form, which ``report.schema.json`` describes."""
+
+SCHEMA_FILE = Path(__file__).with_name("report.schema.json")
 
 
 def report(library: Library) -> dict[str, Any]:
     """Facts for ``NAME_report.json``: sizes in bytes, operators in execution order."""
     live = live_bytes(placed(library), len(library.calls))
     return {
+        "schema": SCHEMA,
         "tool": f"tvm-stm32 {__version__}",
         "network": library.name,
         "model": {
@@ -25,7 +34,7 @@ def report(library: Library) -> dict[str, Any]:
         "inputs": [_tensor(info) for info in library.inputs],
         "outputs": [_tensor(info) for info in library.outputs],
         "states": [
-            {"name": state.name, "shape": list(library.tensors[state.tensor].shape), "initial": state.initial}
+            {"name": state.name, "shape": list(library.tensors[state.tensor].shape), "initial": _finite(state.initial)}
             for state in library.states
         ],
         "macs": library.macs,
@@ -35,6 +44,7 @@ def report(library: Library) -> dict[str, Any]:
         "arena_bytes": library.arena_size,
         **({"arena_choices": library.arena_choices} if library.arena_choices else {}),
         "peak_live_bytes": max(live, default=0),
+        "memory": memory_facts(library),
         "float_operators": library.float_operators,
         "c_library": c_library(library),
         "notes": library.notes,
@@ -93,6 +103,13 @@ def c_library(library: Library) -> list[str]:
     return sorted({"memcpy", "memset"} | {name for kernel in library.kernels.values() for name in kernel.libm})
 
 
+def _finite(value: float) -> float | str:
+    """A number as JSON has it: others by their name."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
 def _tensor(info: Any) -> dict[str, Any]:
     return {"name": info.name, "shape": list(info.shape), "dtype": info.dtype, **_quantization(info)}
 
@@ -146,6 +163,8 @@ def report_text(facts: dict[str, Any]) -> str:
         f"arena                 {facts['arena_bytes']:,} bytes of RAM, inputs and outputs included"
         f" (peak in use {facts['peak_live_bytes']:,})",
     ]
+    if peak_text(facts):
+        lines.append(f"  {peak_text(facts)}")
     for choice, size in facts.get("arena_choices", {}).items():
         lines.append(f"  {choice:<20}{size:,} bytes{' (used)' if size == facts['arena_bytes'] else ''}")
     if facts["float_operators"]:
