@@ -206,6 +206,17 @@ def inspect_command(html: Path | None, **choice: Any) -> None:
     click.echo(inspect_model(Choice(**choice), html), nl=False)
 
 
+@cli.command("diff")
+@click.argument("a", type=_File)
+@click.argument("b", type=_File)
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def diff_command(a: Path, b: Path, as_json: bool) -> None:
+    """Compare two reports (NAME_report.json): totals, settings, and operators by their nodes."""
+    from .commands import diff_reports
+
+    click.echo(_printable(diff_reports(a, b, as_json=as_json)), nl=False)
+
+
 @cli.command("run")
 @click.argument("file", type=_File)
 @click.option("--board", required=True, help="'host', or a board: its emulator runs the firmware.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,6 +169,14 @@ def inspect_model(choice: Choice, html: Path | None = None) -> str:
         write_atomically({html: html_page(library)})
         text += f"page -> {html}\n"
     return text
+
+
+def diff_reports(a: Path, b: Path, *, as_json: bool = False) -> str:
+    """What differs between two reports, as text or JSON."""
+    from .emit.diff import compare, diff_text, read_report
+
+    found = compare(read_report(a), read_report(b))
+    return json.dumps(found, indent=2) + "\n" if as_json else diff_text(found, (str(a), str(b)))
 
 
 def run_model(choice: Choice, inputs: Path | None, outputs: Path | None, time_limit: float) -> str:

@@ -146,14 +146,15 @@ def report_text(facts: dict[str, Any]) -> str:
     ]
     for row in facts["operators"]:
         output, form = row["outputs"][0], row.get("kernel_form", {})
+        node = short_node(row["node"])
         each = f"{form['instructions_per_mac']:.2f}" if form else ""
         lines.append(
             f"{row['index']:>3}  {row['operator'][:20]:<20} {form.get('form', ''):<9} {shape_text(output['shape']):<14}"
-            f" {row['macs']:>11,} {each:>5} {row['constants_bytes']:>9,} {row['live_bytes']:>8,}  {_short(row['node'])}"
+            f" {row['macs']:>11,} {each:>5} {row['constants_bytes']:>9,} {row['live_bytes']:>8,}  {node}"
         )
         lines += [
             f"{'':>5}{stage['operator'][:18]:<18} {stage['form']:<9} {'':<14} {stage['macs']:>11,} {'':>25}"
-            f"{_short(stage['node'])}"
+            f"{short_node(stage['node'])}"
             for stage in row.get("stages", ())
         ]
     lines += [
@@ -191,5 +192,6 @@ def _tensor_line(kind: str, tensor: dict[str, Any]) -> str:
     return line
 
 
-def _short(node: str) -> str:
+def short_node(node: str) -> str:
+    """The end of a long name, which differs where beginnings do not."""
     return node if len(node) <= 48 else f"...{node[-45:]}"
