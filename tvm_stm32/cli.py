@@ -160,7 +160,7 @@ def compile_command(
         raise click.UsageError("Missing option '-o' / '--output' or '--archive'.")
     if archive_module and archive is None:
         raise click.UsageError("--archive-module goes with --archive.")
-    from .commands import Choice, compile_to_folder
+    from .commands import Choice, board_text, compile_to_folder
 
     network = compile_to_folder(
         Choice(**choice), folder, with_runtime=not no_runtime, archive=archive, archive_module=archive_module
@@ -171,6 +171,7 @@ def compile_command(
         f"constants, {network.arena_size:,} bytes of arena -> "
         + ", ".join(str(place) for place in (folder, archive) if place is not None)
     )
+    click.echo(board_text(network, choice["board"]), nl=False)
 
 
 @cli.command("emit")

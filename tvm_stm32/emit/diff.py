@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ..columns import aligned
 from ..errors import Error
 from .report import SCHEMA_FILE, short_node
 
@@ -203,15 +204,15 @@ def diff_text(found: dict[str, Any], names: tuple[str, str]) -> str:
     if found["settings"]:
         rows = [["setting", "a", "b"]]
         rows += [[key, *(_text(pair[side]) for side in "ab")] for key, pair in found["settings"].items()]
-        lines += ["", *_aligned(rows, "lll")]
+        lines += ["", *aligned(rows, "lll", _LONGEST_CELL)]
     rows = [["", "a", "b", "change"]]
     rows += [
         [_TOTALS[key], _text(total["a"]), _text(total["b"]), _change(total["a"], total["b"])]
         for key, total in found["totals"].items()
     ]
-    lines += ["", *_aligned(rows, "lrrr")]
+    lines += ["", *aligned(rows, "lrrr", _LONGEST_CELL)]
     lines += ["", *_operator_lines(found["operators"])]
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def _operator_lines(entries: list[dict[str, Any]]) -> list[str]:
@@ -231,7 +232,7 @@ def _operator_lines(entries: list[dict[str, Any]]) -> list[str]:
         )
     # A column in which nothing differs says nothing.
     shown = [n for n in range(len(rows[0])) if n in (0, 1, 2, 9) or any(" -> " in row[n] for row in rows[1:])]
-    return _aligned([[row[n] for n in shown] for row in rows], "l" * len(shown))
+    return aligned([[row[n] for n in shown] for row in rows], "l" * len(shown), _LONGEST_CELL)
 
 
 def _both(a: str | None, b: str | None) -> str:
@@ -255,17 +256,3 @@ def _change(a: int, b: int) -> str:
 
 def _text(value: int | str | None) -> str:
     return "-" if value is None else value if isinstance(value, str) else f"{value:,}"
-
-
-def _aligned(rows: list[list[str]], sides: str) -> list[str]:
-    """Rows of a table, columns two blanks apart; ``sides`` has l or r for each. Long cells lose their middle."""
-    half = _LONGEST_CELL // 2
-    rows = [[f"{c[:half]}...{c[-half:]}" if len(c) > _LONGEST_CELL else c for c in row] for row in rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(sides))]
-    return [
-        "  ".join(
-            cell.ljust(width) if side == "l" else cell.rjust(width)
-            for cell, width, side in zip(row, widths, sides, strict=True)
-        )
-        for row in rows
-    ]
