@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from textwrap import indent
 
 import pytest
 from click.testing import CliRunner
@@ -110,7 +111,7 @@ def test_commands_print_the_table_when_a_board_is_given(tmp_path):
 
     table = fit_text(digits(), F405)
     assert table in output("inspect", DIGITS, "--board", "stm32f405")
-    assert table in output("compile", DIGITS, "--board", "stm32f405", "-o", tmp_path / "out")
+    assert indent(table, "  ") in output("compile", DIGITS, "--board", "stm32f405", "-o", tmp_path / "out")
     assert "comes on top" not in output("inspect", DIGITS, "--cpu", "cortex-m4")
     need_board("stm32f405")
     text = output("run", DIGITS, "--board", "stm32f405")

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import indent
 from typing import Any, NoReturn, TypeVar
 
 import click
@@ -171,7 +172,8 @@ def compile_command(
         f"constants, {network.arena_size:,} bytes of arena -> "
         + ", ".join(str(place) for place in (folder, archive) if place is not None)
     )
-    click.echo(board_text(network, choice["board"]), nl=False)
+    # Below the line it belongs to, also in the output of a build.
+    click.echo(indent(board_text(network, choice["board"]), "  "), nl=False)
 
 
 @cli.command("emit")
