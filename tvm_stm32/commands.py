@@ -13,7 +13,7 @@ from .capacity import check_capacity, fit_text
 from .cnames import network_name
 from .emit import emit
 from .emit.report import report, report_text
-from .errors import Error, ModelError, TargetError
+from .errors import Error, ModelError, TargetError, quoted
 from .files import check_model_file, make_folder, write_atomically
 from .frontends import detect_format
 from .library import Library
@@ -80,7 +80,7 @@ def _compile(choice: Choice) -> tuple[Library, Board | None]:
         options = CompileOptions(
             target, choice.level, _network_name(choice), choice.input_layout, shapes, choice.module, choice.storage,
             choice.weights, choice.external_io, choice.alignment, choice.kernels,
-            dict(_form(text) for text in choice.forms), choice.max_ram or 0,
+            _forms(choice.forms), choice.max_ram or 0,
         )  # fmt: skip
         library = compile_model(choice.file, options, choice.params)
     if chosen is not None:
@@ -102,8 +102,17 @@ def _form(text: str) -> tuple[str, str]:
     """``node=form`` as node and form; nodes may hold equals signs."""
     node, _, form = text.rpartition("=")
     if not node or not form:
-        raise Error(f"--set '{text}' is no OPERATOR=FORM", hint="for example #2=winograd; the report lists both")
+        raise Error(f"--set {quoted(text)} is no OPERATOR=FORM", hint="for example #2=winograd; the report lists both")
     return node, form
+
+
+def _forms(texts: tuple[str, ...]) -> dict[str, str]:
+    forms: dict[str, str] = {}
+    for node, form in map(_form, texts):
+        if node in forms:
+            raise Error(f"--set is there twice for {quoted(node)}", hint="give each operator one form")
+        forms[node] = form
+    return forms
 
 
 def _input_shape(text: str) -> tuple[str, tuple[int, ...]]:

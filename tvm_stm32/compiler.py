@@ -95,6 +95,7 @@ def _library_of_archive(path: Path, options: CompileOptions, params: Path | None
         "--input-shape": bool(options.input_shapes),
         "--input-layout": options.input_layout != "file",
         "--set": bool(options.forms),
+        "--kernels": options.kernels != "asm",
         "--max-ram": bool(options.max_ram),
         "--external-io": bool(options.external_io),
         "--alignment": options.alignment != 8,
@@ -132,6 +133,13 @@ def compile_loaded(model: Model, options: CompileOptions) -> Library:
         if options.input_layout == "nhwc":
             model = layout.nhwc_inputs(model)
         module = graph.prepare(model, options.target)
+        searched = "--max-ram" if options.max_ram else "-O ram" if options.level == "ram" else ""
+        numbers = [node for node in options.forms if node.startswith("#")]
+        if searched and numbers:
+            raise Error(
+                f"--set {numbers[0]} goes by a number, and {searched} changes those",
+                hint="set the form by the operator's name, or the end of it",
+            )
         builder = NetworkBuilder(
             module, model, options.target, name, options.level, options.settings(), options.kernels, options.forms
         )

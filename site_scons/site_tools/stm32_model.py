@@ -40,13 +40,14 @@ import json
 import os
 import pathlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from SCons.Errors import StopError
 from SCons.Node import Node, NodeList
 from SCons.Node.FS import find_file
 from SCons.Script import Action, Scanner, Value
+from SCons.Subst import Literal
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -275,9 +276,11 @@ def tvm_model(
     if len(sources) != 1:
         raise Error(f"TvmModel: {len(sources)} model files for '{name}'", hint="one; weights of Relay go into PARAMS")
     dependencies = [identity(model=sources[0].name, **generator(env))]
+    _check_choice("LEVEL", LEVEL, ("time", "balanced", "ram", "size"))
+    _check_choice("KERNELS", KERNELS, ("asm", "c"))
     flags = ["-O", LEVEL]
     flags += [] if KERNELS == "asm" else ["--kernels", KERNELS]
-    flags += [word for node, form in sorted(dict(FORMS).items()) for word in ("--set", f"{node}={form}")]
+    flags += [word for text in _forms(FORMS) for word in ("--set", Literal(text))]
     flags += ["--max-ram", str(MAX_RAM)] if MAX_RAM else []
     if BOARD:
         board = BoardUse(env, BOARD)
@@ -289,7 +292,7 @@ def tvm_model(
         sources += env.arg2nodes(env.Flatten([PARAMS]), env.fs.File)
         flags += ["$(", "--params", "${SOURCES[1]}", "$)"]
     flags += [] if WEIGHTS == "array" else ["--weights", WEIGHTS]
-    flags += [word for name in env.Flatten([EXTERNAL_IO]) for word in ("--external-io", name)]
+    flags += [word for name in env.Flatten([EXTERNAL_IO]) for word in ("--external-io", Literal(str(name)))]
     flags += [] if int(ALIGNMENT) == 8 else ["--alignment", str(ALIGNMENT)]
     flags += [] if C_API == "ai" else ["--c-api", C_API]
     core, interface = core_name(name, C_API), interface_files(name, C_API)
@@ -320,6 +323,19 @@ def tvm_model(
     network.report = nodes[4]
     network.weights = None if WEIGHTS == "array" else nodes[len(SUFFIXES)]
     return network
+
+
+def _check_choice(keyword: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise Error(f"TvmModel: {keyword} is {value!r}", hint=f"one of {', '.join(known)}")
+
+
+def _forms(forms: Mapping[str, str]) -> list[str]:
+    """``OPERATOR=FORM`` of a dictionary."""
+    texts = forms.items() if isinstance(forms, Mapping) else [] if forms == () else [(None, None)]
+    if not all(isinstance(word, str) and word for pair in texts for word in pair):
+        raise Error("TvmModel: FORMS is no dictionary of operators and forms", hint='FORMS={"#2": "rows"}')
+    return [f"{node}={form}" for node, form in sorted(texts)]
 
 
 def _check_c_api(builder: str, c_api: str) -> None:

@@ -13,6 +13,7 @@ from tvm import IRModule, relax
 
 from tvm_stm32 import memory
 from tvm_stm32.cli import cli
+from tvm_stm32.compiler import CompileOptions, compile_model
 from tvm_stm32.errors import Error
 from tvm_stm32.graph import operators
 from tvm_stm32.kernels.blocks.assembly import assembly_text
@@ -144,22 +145,30 @@ def test_levels_keep_their_promises():
 
 def test_report_and_set_option(tmp_path):
     model = shared(MLPERF_TINY / "pretrainedResnet_quant.tflite")
-    options = ["--cpu", "cortex-m4", "--set", "#2=rows", "-o", str(tmp_path)]
+    options = ["--cpu", "cortex-m4", "--set", "#1=rows", "-o", str(tmp_path)]
     result = CliRunner().invoke(cli, ["compile", str(model), *options])
     assert result.exit_code == 0, result.output
     facts = json.loads((tmp_path / "pretrainedresnet_quant_report.json").read_text())
-    form = facts["operators"][2]["kernel_form"]
+    form = facts["operators"][1]["kernel_form"]
     assert (form["form"], form["reason"]) == ("rows", "set")
     assert {other["form"] for other in form["alternatives"]} == {"winograd", "tile"}
     assert form["alternatives"][0]["cycles_model"] < form["cycles_model"]
-    assert facts["settings"]["set:#2"] == "rows"
+    assert facts["settings"]["set:#1"] == "rows"
     assert " rows " in (tmp_path / "pretrainedresnet_quant_report.txt").read_text()
 
 
 @pytest.mark.parametrize(
     "given, words",
     [
-        ("#2=magic", ("no kernel of the form 'magic'", "winograd, rows, tile")),
+        ("#1=magic", ("no kernel of the form 'magic'", "winograd, rows, tile")),
+        ("#2=rows", ("operator #2 is several in bands of rows", "bands-1, bands-2, bands-4, apart", "#2.0=...")),
+        ("#2.0=magic", ("no kernel of the form 'magic'", "winograd, rows, tile")),
+        ("#9=rows", ("operator #9 avg_pool2d has one kernel only",)),
+        ("#1.7=rows", ("operator #1 conv2d has no part 7",)),
+        ("#99=rows", ("there are 12 operators, #0 to #11",)),
+        ("2=rows", ("#2 is the operator with this number",)),
+        ("Relu;model/add/ad=plain", ("no operator with a choice of kernels",)),
+        ("add=apart", ("the names of", "operators end so", "model/add/add")),
         ("nowhere=rows", ("no operator with a choice of kernels", "nowhere")),
         ("#2", ("is no OPERATOR=FORM",)),
         ("=rows", ("is no OPERATOR=FORM",)),
@@ -170,3 +179,33 @@ def test_wrong_set_options_are_refused(given, words, tmp_path):
     result = CliRunner().invoke(cli, ["compile", str(model), "--set", given, "-o", str(tmp_path / "out")])
     assert isinstance(result.exception, Error) and not (tmp_path / "out").exists()
     assert all(word in str(result.exception) for word in words), result.exception
+
+
+def forms_with(*given: str) -> list[tuple[str, str]]:
+    model = shared(MLPERF_TINY / "pretrainedResnet_quant.tflite")
+    forms = dict(text.rsplit("=", 1) for text in given)
+    library = compile_model(model, CompileOptions(Target.for_cpu("cortex-m4"), forms=forms))
+    return [(call.operator, call.costs[0].form if call.costs else "") for call in library.calls]
+
+
+def test_set_names_operators_of_a_report_without_it():
+    whole = forms_with()
+    assert whole[2] == ("conv2d + add", "bands-4") and whole[3] == ("conv2d", "rows")
+    assert forms_with("#2=bands-1")[2] == ("conv2d + add", "bands-1")
+    apart = forms_with("#2=apart", "#3=tile", "#2.0=rows")
+    assert apart[2:5] == [("conv2d", "rows"), ("add", "lanes"), ("conv2d", "tile")]
+    assert forms_with("Relu;model/add/add=apart")[2:4] == [("conv2d", "winograd"), ("add", "lanes")]
+
+
+def test_parts_of_a_chain_have_forms_of_their_own():
+    model = shared(MLPERF_TINY / "pretrainedResnet_quant.tflite")
+    options = CompileOptions(Target.for_cpu("cortex-m4"), forms={"#2.0": "rows", "#2.1": "plain"})
+    call = compile_model(model, options).calls[2]
+    assert [stage.form for stage in call.stages] == ["rows", "plain"]
+
+
+def test_forms_by_number_and_the_search_for_ram_exclude_each_other():
+    model = shared(MLPERF_TINY / "pretrainedResnet_quant.tflite")
+    for more in ({"level": "ram"}, {"max_ram": 30_000}):
+        with pytest.raises(Error, match="goes by a number"):
+            compile_model(model, CompileOptions(Target.for_cpu("cortex-m4"), forms={"#1": "rows"}, **more))

@@ -159,6 +159,30 @@ def test_a_missing_compiler_stops_the_first_compile_and_nothing_else(project: Pr
     project.scons("-c", variables=variables)
 
 
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ('FORMS="#1=rows"', "FORMS is no dictionary of operators and forms"),
+        ("FORMS={1: 'rows'}", "FORMS is no dictionary of operators and forms"),
+        ("FORMS={'conv': None}", "FORMS is no dictionary of operators and forms"),
+        ('LEVEL="fast"', "LEVEL is 'fast'"),
+        ("KERNELS=None", "KERNELS is None"),
+    ],
+)
+def test_a_keyword_of_the_wrong_kind_is_named(project: Project, given: str, words: str) -> None:
+    project.write("SConstruct", HEAD + f'env.TvmModel("build/net/tiny", "model.onnx", CPU="cortex-m4", {given})\n')
+    build = project.scons(fails=True)
+    assert words in build.output and "Traceback" not in build.output
+
+
+def test_names_of_operators_are_no_shell_commands(project: Project) -> None:
+    forms = "FORMS={'#1': 'x', '$CC; touch evil; \"': 'y'}"
+    project.write("SConstruct", HEAD + f'env.TvmModel("build/net/tiny", "model.onnx", CPU="cortex-m4", {forms})\n')
+    build = project.scons(fails=True)
+    assert not project.path("evil").exists()
+    assert "--set '#1=x'" in build.output or '--set "#1=x"' in build.output, build.output
+
+
 def test_a_misspelt_keyword_is_named(project: Project) -> None:
     project.edit("SConstruct", "BOARD=board, LEVEL", "BORD=board, LEVEL")
     build = project.scons(fails=True)

@@ -198,10 +198,10 @@ def _call_text(kernel: str, arguments: list[str], *, fails: bool) -> str:
 
 
 def _position(library: Library, name: str) -> int | None:
-    """The place among inputs and outputs of the one whose memory ``name`` is, where the application may move it."""
+    """The place among inputs and outputs of the one whose memory ``name`` is in, where the application may move it."""
     root = library.root(name)
     for position, own in enumerate([*library.input_tensors, *library.output_tensors]):
-        if library.root(own) == root and library.movable(own) and library.root_offset(name) == 0:
+        if library.root(own) == root and library.movable(own):
             return position
     return None
 
@@ -213,7 +213,10 @@ def _argument(library: Library, call: Call, argument: Argument) -> str:
     if argument.kind == "tensor":
         position = _position(library, argument.name)
         if position is not None:
-            return f"({qualifier}{argument.ctype} *)tensors[{position}].data"
+            data, behind = f"tensors[{position}].data", library.root_offset(argument.name)
+            if behind:
+                return f"({qualifier}{argument.ctype} *)({qualifier}void *)(({qualifier}uint8_t *){data} + {behind})"
+            return f"({qualifier}{argument.ctype} *){data}"
     offset = call.workspace_offset if argument.kind == "workspace" else library.tensors[argument.name].offset
     address = f"(arena + {offset})" if offset else "arena"
     if argument.ctype == "uint8_t" and not qualifier:

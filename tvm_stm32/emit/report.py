@@ -136,7 +136,8 @@ def shape_text(shape: list[int]) -> str:
 def report_text(facts: dict[str, Any]) -> str:
     """The report as text for people."""
     lines = [
-        f"{facts['network']}: {facts['model']['file']} ({facts['model']['format']}), {facts['tool']}",
+        f"{facts['network']}: {facts['model']['file']} ({facts['model']['format']}), "
+        f"{facts['settings'].get('cpu', 'any core')}, -O {facts['settings'].get('level', 'time')}, {facts['tool']}",
         "",
         *(_tensor_line("input", tensor) for tensor in facts["inputs"]),
         *(_tensor_line("output", tensor) for tensor in facts["outputs"]),
@@ -147,7 +148,7 @@ def report_text(facts: dict[str, Any]) -> str:
     for row in facts["operators"]:
         output, form = row["outputs"][0], row.get("kernel_form", {})
         node = short_node(row["node"])
-        each = f"{form['instructions_per_mac']:.2f}" if form else ""
+        each = f"{form['instructions_per_mac']:.2f}" if form and row["macs"] else ""
         lines.append(
             f"{row['index']:>3}  {row['operator'][:20]:<20} {form.get('form', ''):<9} {shape_text(output['shape']):<14}"
             f" {row['macs']:>11,} {each:>5} {row['constants_bytes']:>9,} {row['live_bytes']:>8,}  {node}"

@@ -24,6 +24,7 @@ from .qnn import QnnRewriter
 from .quantization import inner_quantization, through_aliases
 from .simplify import Simplify
 from .ssa import Function, normalized, rebuilt
+from .views import Views
 
 
 class _Rewriter(Protocol):
@@ -55,7 +56,11 @@ def prepare(model: Model, target: Target | None = None) -> IRModule:
     others = {var: body for var, body in model.module.functions.items() if var.name_hint != "main"}
     module = legalize_qnn(IRModule({"main": adopt_names(function)}))
     module = IRModule({**dict(module.functions.items()), **others}) if others else module
-    return _with_float_kernels(module)
+    module = _with_float_kernels(module)
+    # Constants are folded first: a concatenation of those is one.
+    module = simplified(module)
+    others = {var: body for var, body in module.functions.items() if var.name_hint != "main"}
+    return IRModule({"main": _apply(module["main"], lambda view, _emit: Views(view)), **others})
 
 
 def _with_float_kernels(module: IRModule) -> IRModule:

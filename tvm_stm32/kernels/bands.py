@@ -13,7 +13,7 @@ from typing import Any
 
 from tvm import relax
 
-from ..errors import Error
+from ..errors import Error, quoted
 from ..graph import dialect
 from ..graph.ssa import constant, dtype_of, normalized, shape_of
 from ..library import Argument, Call, KernelCost, Stage
@@ -23,6 +23,7 @@ from .blocks.matmul import copy_block
 from .context import KernelContext, tensor_argument, workspace_argument
 from .dispatch import BINARY, lower_operator
 from .row_schedule import Band, RowWindow, Schedule, schedule, written_and_read
+from .wanted import APART, WantedForms, is_chain_form
 
 _POOLS = {"q.avg_pool2d", "q.max_pool2d"}
 _LINE = 112
@@ -47,6 +48,11 @@ class Link:
 
 def row_window(call: relax.Call, chained: int = 0) -> RowWindow | None:
     """How an operator goes over rows; None when it cannot be run in bands."""
+    window = _row_window(call, chained)
+    return window if window is not None and window.splits else None
+
+
+def _row_window(call: relax.Call, chained: int = 0) -> RowWindow | None:
     name = dialect.name_of(call)
     data, shape = shape_of(call.args[chained]) if call.args else (), shape_of(call)
     if len(shape) != 4 or len(data) != 4 or shape[0] != 1 or dtype_of(call) != "int8":
@@ -75,7 +81,10 @@ def lower_bands(ctx: KernelContext, links: Sequence[Link], data: str, output: st
     """Add one call for a chain; False when no kernels fit its bands.
 
     Every operator, two or more, has a :func:`row_window`. ``choices`` are numbers of rows at a time: the best is taken.
+    Set by hand, the chain's form is ``bands-`` and a number of rows, or ``apart``.
     """
+    wanted = _wanted_rows(ctx, links, choices)
+    choices = choices if wanted is None else wanted
     trials: dict[str, KernelContext] = {}
     for rows in choices:
         trial = ctx.fork()
@@ -90,8 +99,28 @@ def lower_bands(ctx: KernelContext, links: Sequence[Link], data: str, output: st
     ctx.adopt(trials[name])
     call = ctx.library.calls[-1]
     call.costs = [costs[name], *sorted((c for n, c in costs.items() if n != name), key=lambda cost: cost.cycles)]
-    call.reason = choice.reason(ctx, len(costs))
+    call.reason = "set" if wanted else choice.reason(ctx, len(costs))
     return True
+
+
+def _wanted_rows(ctx: KernelContext, links: Sequence[Link], choices: Sequence[int]) -> Sequence[int] | None:
+    """The rows set by hand for a chain: none when its operators shall run apart; None: nothing is set.
+
+    Raises :class:`Error` for a form it does not have.
+    """
+    number = ctx.number or str(len(ctx.library.calls))
+    forms = [ctx.forms.of(number, link.label) for link in links if is_chain_form(ctx.forms.of("", link.label))]
+    form = ctx.forms.given.get(f"#{number}") or next(iter(forms), "")
+    if not form:
+        return None
+    ctx.forms.of(number, links[-1].label)
+    known = [f"bands-{rows}" for rows in sorted(choices)]
+    if form not in (*known, APART):
+        raise Error(
+            f"--set: operator #{number} is several in bands of rows and has no form {quoted(form)}",
+            hint=f"its forms: {', '.join(known)}, {APART}; those of its parts: #{number}.0=..., #{number}.1=...",
+        )
+    return [] if form == APART else [int(form.removeprefix("bands-"))]
 
 
 @dataclass(frozen=True)
@@ -100,6 +129,14 @@ class _Variant:
 
     call: Call
     cost: KernelCost
+
+
+def _part_form(ctx: KernelContext, part: int, link: Link) -> str:
+    """The form set for an operator of the chain at hand."""
+    own, ctx.number = ctx.number, f"{ctx.number or len(ctx.library.calls)}.{part}"
+    form = ctx.wanted_form(link.label)
+    ctx.number = own
+    return form
 
 
 class _Chain:
@@ -111,6 +148,7 @@ class _Chain:
             assert window is not None
             self.windows.append(window)
         self.plan: Schedule = schedule(self.windows, rows)
+        self.wanted = [_part_form(ctx, number, link) for number, link in enumerate(links)]
         self.variants: list[dict[tuple[int, int, int, int], _Variant]] = []
         self.headers: set[str] = set()
 
@@ -127,7 +165,7 @@ class _Chain:
         """Kernels of all bands of an operator in the form that suits the level; they share weights."""
         link = self.links[position]
         times = self._times(position)
-        wanted = self.ctx.wanted_form(link.label)
+        wanted = self.wanted[position]
         main = times.most_common(1)[0][0]
         trial = self._lower(self.ctx.fork(), link, main, wanted)
         if trial is None:
@@ -153,7 +191,7 @@ class _Chain:
 
     def _lower(self, ctx: KernelContext, link: Link, shape: tuple[int, int, int, int], form: str) -> Call | None:
         """The call of a kernel for a band, taken out of the library again."""
-        ctx.forms = {link.label: form} if form else {}
+        ctx.forms = WantedForms(chosen={link.label: form} if form else {})
         operands = ["@data"]
         if dialect.name_of(link.call) in BINARY:
             operands = ["@other" if link.other else ""] * 2
@@ -298,7 +336,9 @@ class _Chain:
                 bytes_moved, distance = (rows * self._row_bytes(position) for rows in (band.moved, band.dropped))
                 lines.append(self._move(position, bytes_moved, distance, count))
             lines += self._call(position, band, following, self.plan.base(first, position - 1), names)
-        return {"count": count, "lines": lines}
+        made = [step[-1] for step in self.plan.steps[first : first + count] if step[-1] is not None]
+        title = f"Rows {made[0].out_start} to {made[-1].out_stop - 1}." if made else "Rows ahead."
+        return {"count": count, "lines": lines, "title": title}
 
     def _move(self, position: int, count: int, distance: int, times: int) -> str:
         """Move ``count`` bytes down in a buffer, in whole words: what lies behind them is written anew."""
@@ -404,9 +444,11 @@ def _runs(plan: Schedule) -> list[tuple[int, int]]:
 def _alike(plan: Schedule, first: int, number: int) -> bool:
     """Whether step ``number`` may follow those from ``first`` on in one loop."""
 
+    last = len(plan.rows) - 1
+
     def key(t: int) -> list[tuple[object, ...] | None]:
         return [
-            (band.shape, band.dropped if band.moved else 0, band.moved, band.out_start - plan.base(t, i))
+            (band.shape, band.dropped if band.moved else 0, band.moved, 0 if i == last else band.out_start - band.base)
             if band
             else None
             for i, band in enumerate(plan.steps[t])

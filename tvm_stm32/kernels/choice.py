@@ -36,8 +36,8 @@ def lower_best(ctx: KernelContext, node: str, candidates: Mapping[str, Lower]) -
     wanted = ctx.wanted_form(node)
     if wanted and wanted not in candidates:
         raise Error(
-            f"--set {node}={wanted}: this operator has no kernel of the form {quoted(wanted)} here",
-            hint="its forms: " + ", ".join(candidates),
+            f"--set: operator {quoted(node)} has no kernel of the form {quoted(wanted)} here",
+            hint=f"its forms on {ctx.target.cpu} at -O {ctx.level}: " + ", ".join(candidates),
         )
     trials: dict[str, tuple[KernelContext, KernelCost]] = {}
     for name, lower in candidates.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -15,6 +14,7 @@ from tvm import relax
 from ..library import Argument, Call, Constant, Kernel, Library, Tensor
 from ..library.ctypes import CTYPES
 from ..target import Target
+from .wanted import WantedForms, is_chain_form
 
 
 @dataclass
@@ -36,10 +36,10 @@ class Usage:
 class KernelContext:
     """Builds one library for one target. ``level`` is the optimisation level (time, balanced, ram, size);
     ``assembly`` whether inner kernels are GNU assembly, or C with the same bytes; ``macs`` are those of all integer
-    convolutions and dense layers, ``weight_bytes`` their weights; ``forms`` are kernels set by hand, by the name of the
-    node or its number. ``usage`` counts what the operator at hand executes, ``repeats`` how many have its shape.
-    ``alternatives`` are the calls of every node in every form there is. A ``sketch`` is for costs only: blocks have no
-    text in it.
+    convolutions and dense layers, ``weight_bytes`` their weights; ``forms`` are kernels set by hand, ``number`` is the
+    operator's for them (empty: as many as there are calls). ``usage`` counts what the operator at hand executes,
+    ``repeats`` how many have its shape. ``alternatives`` are the calls of every node in every form there is. A
+    ``sketch`` is for costs only: blocks have no text in it.
     """
 
     library: Library
@@ -48,7 +48,8 @@ class KernelContext:
     assembly: bool = True
     macs: int = 0
     weight_bytes: int = 0
-    forms: Mapping[str, str] = field(default_factory=dict)
+    forms: WantedForms = field(default_factory=WantedForms)
+    number: str = ""
     usage: Usage = field(default_factory=Usage)
     repeats: int = 1
     sketch: bool = False
@@ -77,7 +78,9 @@ class KernelContext:
 
     def wanted_form(self, node: str) -> str:
         """The form of kernel set for the operator at hand, which is ``node``; empty: none."""
-        return self.forms.get(node) or self.forms.get(f"#{len(self.library.calls)}", "")
+        form = self.forms.of(self.number or str(len(self.library.calls)), node)
+        # What is set for a chain says nothing about its parts.
+        return "" if "." in self.number and is_chain_form(form) else form
 
     def render(self, template: str, **values: Any) -> str:
         """C text of a template; ``NAME`` in it stands for the kernel's name (see :meth:`kernel`)."""

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 import numpy as np
 from tvm import IRModule, ir, relax
 
-from ..errors import Error, UnsupportedOperatorError
+from ..errors import UnsupportedOperatorError
 from ..graph import dialect
 from ..graph.lowering import lower_to_tir
 from ..graph.naming import is_made_up
+from ..graph.order import least_memory
 from ..graph.ssa import Function, constant, dtype_of, operands, shape_of
 from ..library import Argument, Call, Library, State
 from ..library.ctypes import CTYPES
@@ -24,6 +25,7 @@ from .context import KernelContext, constant_argument, tensor_argument, workspac
 from .dispatch import BINARY, lower_operator, tensors_of
 from .quantization import annotate
 from .tir import lower_prim_func
+from .wanted import WantedForms
 
 # Rows at a time.
 BANDS = (2, 4, 1)
@@ -66,7 +68,7 @@ class NetworkBuilder:
         forms: Mapping[str, str] | None = None,
     ) -> None:
         self._model, self._lowered = model, lower_to_tir(module)
-        self.view = Function(self._lowered["main"])
+        self.view = Function(least_memory(self._lowered["main"]))
         self._made = (target, level, kernels == "asm", dict(forms or {}))
         self._name, self._settings = name, settings
         self.alternatives: dict[str, dict[str, Call]] = {}
@@ -90,10 +92,10 @@ class NetworkBuilder:
             removed_channels=self._model.removed_channels,
             removed_macs=self._model.removed_macs,
         )
-        ctx = KernelContext(library, target, level, assembly, forms={**(forms or {}), **wanted})
+        ctx = KernelContext(library, target, level, assembly, forms=WantedForms(wanted, forms or {}))
         if chains is None:
             chains = dict.fromkeys(sums_behind_convolutions(self.view) if level != "size" else (), 0)
-        self._walk = _Walk(self._lowered, self.view, ctx, self._model.states, chains, set(wanted))
+        self._walk = _Walk(self._lowered, self.view, ctx, self._model.states, chains)
         built = self._walk.build()
         self.alternatives, self.parts = ctx.alternatives, self._walk.parts
         annotate(built, self._model.tensors)
@@ -116,7 +118,6 @@ class _Walk:
         ctx: KernelContext,
         states: list[StateInfo],
         chains: Mapping[Chain, int],
-        wanted: set[str],
     ) -> None:
         self.states = states
         self.module = module
@@ -124,8 +125,8 @@ class _Walk:
         self.library = ctx.library
         self.view = view
         self.chains = chains
-        self.wanted = wanted
         self.parts: list[Chain | None] = []
+        self.apart = 0
         self.names: dict[relax.Var, str] = {}
         self.shapes: Counter[tuple[object, ...]] = Counter()
         self.fields: dict[relax.Var, list[str]] = {}
@@ -152,30 +153,20 @@ class _Walk:
             if binding.var in ends and self._bind_chain(ends[binding.var]):
                 self._note(ends[binding.var])
                 continue
-            for variable in ends[binding.var].variables if binding.var in ends else (binding.var,):
-                if variable not in self.waiting or binding.var in ends:
-                    self._bind(variable, self.view.definitions[variable], self.labels[variable])
-                    self._note(Chain((variable,), (0,)))
+            if binding.var in ends:
+                self._bind_apart(ends[binding.var])
+            elif binding.var not in self.waiting:
+                self._bind(binding.var, binding.value, self.labels[binding.var])
+                self._note(Chain((binding.var,), (0,)))
+            self._count()
         result = self.view.value(function.body.body)
         results = list(result.fields) if isinstance(result, relax.Tuple) else [function.body.body]
         outputs = len(self.library.outputs)
         for position, expr in enumerate(results[:outputs]):
             self.library.output_tensors.append(self._output(expr, position))
         self._store_states(results[outputs:])
-        self._check_forms()
+        self.ctx.forms.check(self.library.calls, self.ctx.target.cpu)
         return self.library
-
-    def _check_forms(self) -> None:
-        """Every kernel that was set by hand is that of an operator with a choice."""
-        used = {
-            name for number, call in enumerate(self.library.calls) if call.costs for name in (call.node, f"#{number}")
-        } | {stage.node for call in self.library.calls for stage in call.stages if stage.form}
-        for name in self.wanted:
-            if name not in used:
-                raise Error(
-                    f"--set {name}=...: no operator with a choice of kernels has this name or number",
-                    hint="the report lists operators, their names, numbers and forms",
-                )
 
     def _store_states(self, values: list[relax.Expr]) -> None:
         """Copy the new values of variables over the old ones, once everything has read those."""
@@ -226,6 +217,19 @@ class _Walk:
         else:
             self._bind_call(variable, value, label)
 
+    def _bind_apart(self, chain: Chain) -> None:
+        """The operators of a chain one by one; what comes behind keeps the number it would have."""
+        number = self.ctx.number or str(len(self.library.calls))
+        for part, variable in enumerate(chain.variables):
+            self.ctx.number = f"{number}.{part}"
+            self._bind(variable, self.view.definitions[variable], self.labels[variable])
+            self._note(Chain((variable,), (0,)))
+        self.apart += len(chain.variables) - 1
+
+    def _count(self) -> None:
+        """The number of the next operator, for forms set by hand: that of a report without any."""
+        self.ctx.number = str(len(self.library.calls) - self.apart) if self.apart else ""
+
     def _note(self, part: Chain) -> None:
         """The last call, if it is a new one, stands for ``part``; those before it are copies it needs."""
         new = len(self.library.calls) - len(self.parts)
@@ -258,7 +262,7 @@ class _Walk:
         """See :meth:`NetworkBuilder.chain_call`."""
         data, links = self._links(chain)
         trial = self.ctx.fork()
-        trial.forms, trial.repeats, trial.sketch = {}, 1, True
+        trial.forms, trial.repeats, trial.sketch = WantedForms(), 1, True
         output = self.names[chain.variables[-1]]
         return trial.library.calls[-1] if lower_bands(trial, links, data, output, [rows]) else None
 
@@ -274,6 +278,14 @@ class _Walk:
             self.names[variable] = alias
             self.ctx.tensor(alias, variable)
             return
+        if name == "v.slice":
+            self.names[variable] = self._view(
+                self._operand(value.args[0], label), variable, label, dialect.attributes(value)["offset"]
+            )
+            return
+        if name == "v.concat":
+            self._concatenate(variable, value, label)
+            return
         count = tensors_of(value)
         if count is None:
             raise UnsupportedOperatorError(
@@ -287,6 +299,37 @@ class _Walk:
         self.ctx.tensor(output, variable)
         lower_operator(self.ctx, value, label, operands, output)
         self.names[variable] = output
+
+    def _view(self, data: str, variable: relax.Expr, label: str, offset: int) -> str:
+        """A tensor so many bytes into another."""
+        alias = self._unique(label)
+        self.library.aliases[alias] = data
+        if offset:
+            self.library.alias_offsets[alias] = offset
+        return self.ctx.tensor(alias, variable)
+
+    def _concatenate(self, variable: relax.Var, value: relax.Call, label: str) -> None:
+        """A tensor whose parts are made where they belong, or copied there."""
+        output = self._unique(label)
+        self.ctx.tensor(output, variable)
+        offset = 0
+        for part in value.args:
+            name = self._operand(part, label)
+            tensor = self.library.tensors[name]
+            if offset % self.library.arena_alignment == 0 and self._may_move(name):
+                self.library.aliases[name] = output
+                self.library.alias_offsets[name] = offset
+            else:
+                place = self._view(output, part, f"{label}.part", offset)
+                count = int(np.prod(tensor.shape, dtype=np.int64))
+                self._add_copy(label, tensor_argument(name, tensor.dtype), (name,), place, count, tensor.dtype)
+            offset += tensor.size
+        self.names[variable] = output
+
+    def _may_move(self, name: str) -> bool:
+        """Whether a tensor is a buffer of its own that an operator makes, and no part of another yet."""
+        given = {*self.library.input_tensors, *(state.tensor for state in self.library.states)}
+        return name not in self.library.aliases and name not in given
 
     def _operand(self, expr: relax.Expr, label: str) -> str:
         """Name of the tensor an operand lives in; a constant is copied into the arena first."""

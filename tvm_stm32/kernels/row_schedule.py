@@ -19,6 +19,12 @@ class RowWindow:
     stride: int = 1
     top: int = 0
 
+    @property
+    def splits(self) -> bool:
+        """Whether every output row looks at an input row: then any of them make a band."""
+        below = (self.out_rows - 1) * self.stride + self.reach - self.top - self.in_rows
+        return max(self.top, below) < self.reach
+
     def needed(self, out_row: int) -> int:
         """Input rows [0, n) that outputs up to ``out_row`` (exclusive) look at."""
         return max(0, min(self.in_rows, (out_row - 1) * self.stride + self.reach - self.top))

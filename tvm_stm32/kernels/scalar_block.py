@@ -1,7 +1,7 @@
 """Convolution and dense layers on Cortex-M0+ and M3: generated blocks of products packed into 32 bits.
 
-Levels that save memory keep the portable kernels of ``ai_kernels.h``, as do operators whose sums are too wide for the
-packing or whose requantization has no fast form.
+``-O size`` keeps the portable kernels of ``ai_kernels.h``, as do operators whose sums are too wide for the packing or
+whose requantization has no fast form.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from .stage import OutputStage, accumulator_bound
 from .window import Site, detail_text, geometry_of
 
 _HEADERS = ("ai_blocks.h",)
-_UNROLLED = {"time": 16, "balanced": 16}
+_UNROLLED = {"time": 16, "balanced": 16, "ram": 16}
 _WIDE_LIMIT = 1 << 23
 
 

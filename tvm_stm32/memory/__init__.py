@@ -10,7 +10,8 @@ from .planner import place
 def plan(library: Library) -> None:
     """Give every tensor and workspace of ``library`` its offset and set the arena's size."""
     buffers = lifetimes(library)
-    library.arena_size = place(buffers, library.arena_alignment)
+    # C has no empty arrays.
+    library.arena_size = max(library.arena_alignment, place(buffers, library.arena_alignment).size)
     offsets = {buffer.name: buffer.offset for buffer in buffers}
     for buffer in buffers:
         for name in buffer.tensors:
@@ -24,7 +25,7 @@ def plan(library: Library) -> None:
 
 def arena_size(library: Library) -> int:
     """Bytes of the arena :func:`plan` would give; nothing is changed."""
-    return place(lifetimes(library), library.arena_alignment)
+    return place(lifetimes(library), library.arena_alignment).size
 
 
 def needed_bytes(library: Library) -> list[int]:

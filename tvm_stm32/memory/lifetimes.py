@@ -103,14 +103,10 @@ def needed(buffers: Sequence[Buffer], steps: int) -> list[int]:
     for buffer in buffers:
         for step in range(max(0, buffer.first), min(steps - 1, buffer.last) + 1):
             sizes[step] += buffer.size
-        sources = [by_name[name] for name in buffer.below if name in by_name]
-        if sources:
-            # Over the input with which it shares most.
-            shared = max(
-                buffer.size + source.size - max(buffer.size, source.size + buffer.below[source.name])
-                for source in sources
-            )
-            sizes[buffer.first] -= max(0, shared)
+        sources = [(by_name[name], distance) for name, distance in buffer.below.items() if name in by_name]
+        # It may lie over several of them, but for the distance from each.
+        shared = (buffer.size + source.size - max(buffer.size, source.size + by) for source, by in sources)
+        sizes[buffer.first] -= min(buffer.size, sum(max(0, bytes_) for bytes_ in shared))
     return sizes
 
 

@@ -1,102 +1,159 @@
-"""Offsets for buffers with lifetimes: first fit over several orders, then a bounded improvement of the best one."""
+"""Offsets for buffers with lifetimes: by rules in one pass, then by a search when none reaches the lower bound."""
 
 from __future__ import annotations
 
-import random
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .lifetimes import Buffer
+import numpy as np
 
-# Order changes tried on the best first fit; ordinary networks reach the bound without any.
-_ATTEMPTS = 400
+from .lifetimes import Buffer, needed
+from .overlap_fit import fit, overlapping
+from .solver import Ints, Problem, solve
+from .solver_greedy import placements
 
+# Of the search, in its own units (see `solver`), so that every computer gives the same offsets: a few seconds.
+EFFORT = 100_000
 
-def lower_bound(buffers: Sequence[Buffer], alignment: int) -> int:
-    """Largest sum of sizes (each rounded up to ``alignment``) in use at one step; what may lie over others counts half.
+# Only a computer that is many times slower than usual meets this one.
+TIME_LIMIT_S = 60.0
 
-    A result over its input takes at least the larger of both.
-    """
-    sizes = {buffer.name: _aligned(buffer.size, alignment) for buffer in buffers}
-    shared: dict[int, int] = {}
-    for buffer in buffers:
-        if buffer.below:
-            saved = min(sizes[buffer.name], sum(sizes.get(name, 0) for name in buffer.below))
-            shared[buffer.first] = shared.get(buffer.first, 0) + saved
-    steps = {buffer.first for buffer in buffers}
-    return max(
-        (sum(sizes[b.name] for b in buffers if b.first <= step <= b.last) - shared.get(step, 0) for step in steps),
-        default=0,
-    )
-
-
-def place(buffers: list[Buffer], alignment: int) -> int:
-    """Set the offset of each buffer so that none in use together overlap; returns the size of the whole in bytes."""
-    search = _Search(buffers, alignment)
-    orders = [
-        sorted(range(len(buffers)), key=lambda i: (-buffers[i].size, buffers[i].first)),
-        sorted(range(len(buffers)), key=lambda i: (-buffers[i].size * (buffers[i].last - buffers[i].first + 1), i)),
-        sorted(range(len(buffers)), key=lambda i: (buffers[i].first - buffers[i].last, -buffers[i].size)),
-        sorted(range(len(buffers)), key=lambda i: (buffers[i].first, -buffers[i].size)),
-    ]
-    best = min((search.first_fit(order) for order in orders), key=lambda placement: placement.size)
-    if len(buffers) <= 200:
-        best = search.improved(best, lower_bound(buffers, alignment))
-    for buffer, offset in zip(buffers, best.offsets, strict=True):
-        buffer.offset = offset
-    return best.size
+# The search compares all pairs of buffers and keeps a state for each one placed.
+_SEARCHED = 1500
 
 
 @dataclass(frozen=True)
-class _Placement:
-    order: list[int]
-    offsets: list[int]
+class Placement:
+    """``size`` of the whole and the ``bound`` that no placement can be below, in bytes."""
+
     size: int
+    bound: int
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the size is known to be the least."""
+        return self.size == self.bound
 
 
-class _Search:
-    def __init__(self, buffers: list[Buffer], alignment: int) -> None:
-        self.sizes = [_aligned(buffer.size, alignment) for buffer in buffers]
-        # Of each buffer the others in use with it: how far below or above them it must start.
-        self.conflicts = [
-            [
-                (j, _aligned(buffer.room_below(other), alignment), _aligned(other.room_below(buffer), alignment))
-                for j, other in enumerate(buffers)
-                if j != i and buffer.overlaps(other)
-            ]
-            for i, buffer in enumerate(buffers)
-        ]
+def lower_bound(buffers: Sequence[Buffer], alignment: int) -> int:
+    """Largest sum of sizes (each rounded up to ``alignment``) in use at one step, in bytes.
 
-    def first_fit(self, order: list[int]) -> _Placement:
-        """Place buffers in ``order``, each at the lowest offset free of those in use with it."""
-        offsets = [-1] * len(self.sizes)
-        size = 0
-        for index in order:
-            offset = 0
-            taken = sorted(
-                (offsets[j] - below, offsets[j] + above) for j, below, above in self.conflicts[index] if offsets[j] >= 0
-            )
-            for start, end in taken:
-                if offset <= start:
-                    break
-                offset = max(offset, end)
-            offsets[index] = offset
-            size = max(size, offset + self.sizes[index])
-        return _Placement(order, offsets, size)
-
-    def improved(self, best: _Placement, bound: int) -> _Placement:
-        """Move buffers in the order (same moves every time: the seed is fixed) until the bound or the limit."""
-        generator = random.Random(0)
-        for _ in range(_ATTEMPTS):
-            if best.size <= bound:
-                break
-            order = list(best.order)
-            order.insert(generator.randrange(len(order)), order.pop(generator.randrange(len(order))))
-            candidate = self.first_fit(order)
-            if candidate.size <= best.size:
-                best = candidate
-        return best
+    With buffers that may lie over others, what is needed at one step at least.
+    """
+    if overlapping(buffers):
+        return max(needed(buffers, max(buffer.last for buffer in buffers) + 1))
+    return _load(_problem(buffers, alignment))
 
 
-def _aligned(size: int, alignment: int) -> int:
-    return -(-size // alignment) * alignment
+def place(
+    buffers: Sequence[Buffer],
+    alignment: int,
+    *,
+    capacity: int = 0,
+    effort: int = EFFORT,
+    time_limit: float = TIME_LIMIT_S,
+) -> Placement:
+    """Set the offset of each buffer, a multiple of ``alignment``, so that none in use together overlap that must not.
+
+    A placement within ``capacity`` bytes is good enough; without one the smallest is looked for. The search ends
+    after ``effort`` (some 40 us a unit) with the smallest placement met, which is the same on every computer as long
+    as ``time_limit`` seconds are enough for it.
+    """
+    deadline = time.monotonic() + time_limit
+    whole = _problem(buffers, alignment)
+    over: tuple[list[int], int] | None = None
+    if overlapping(buffers):
+        over = fit(buffers, alignment, capacity)
+        size = _end(whole, np.array(over[0]))
+        if size <= max(over[1], capacity, _load(whole)):
+            return _set(buffers, whole, np.array(over[0]), over[1])
+    some = np.flatnonzero(whole.sizes)
+    offsets = np.zeros_like(whole.sizes)
+    bound = 0
+    if len(some):
+        unit = int(np.gcd.reduce(whole.sizes))
+        problem = Problem(whole.lower[some], whole.upper[some], whole.sizes[some] // unit)
+        found, bound = _placed(problem, capacity // unit, effort, deadline)
+        offsets[some] = found * unit
+        bound *= unit
+    if over is not None:
+        # Nothing over anything else may still be the better one.
+        apart, bound = offsets, over[1]
+        offsets = min(np.array(over[0]), apart, key=lambda found: _end(whole, found))
+    return _set(buffers, whole, offsets, bound)
+
+
+def _end(problem: Problem, offsets: Ints) -> int:
+    return int((offsets + problem.sizes).max(initial=0))
+
+
+def _set(buffers: Sequence[Buffer], problem: Problem, offsets: Ints, bound: int) -> Placement:
+    for buffer, offset in zip(buffers, offsets.tolist(), strict=True):
+        buffer.offset = offset
+    return Placement(_end(problem, offsets), bound)
+
+
+def _problem(buffers: Sequence[Buffer], alignment: int) -> Problem:
+    lower = np.array([buffer.first for buffer in buffers], dtype=np.int64)
+    upper = np.array([buffer.last + 1 for buffer in buffers], dtype=np.int64)
+    sizes = np.array([-(-buffer.size // alignment) * alignment for buffer in buffers], dtype=np.int64)
+    return Problem(lower, upper, sizes)
+
+
+def _load(problem: Problem) -> int:
+    """Largest sum of sizes in use at one time: it is reached where a buffer begins to be in use."""
+    starts, ends = np.argsort(problem.lower, kind="stable"), np.argsort(problem.upper, kind="stable")
+    begun = np.cumsum(problem.sizes[starts])
+    ended = np.concatenate([[0], np.cumsum(problem.sizes[ends])])
+    # Of those that begin at one time the last one's sum is the largest.
+    return int(
+        (begun - ended[np.searchsorted(problem.upper[ends], problem.lower[starts], side="right")]).max(initial=0)
+    )
+
+
+def _placed(problem: Problem, capacity: int, effort: int, deadline: float) -> tuple[Ints, int]:
+    """Offsets and the lower bound of their whole size, both in the unit of the sizes."""
+    bound = _load(problem)
+    best: Ints | None = None
+    for offsets in placements(problem):
+        if best is None or _size(problem, offsets) < _size(problem, best):
+            best = offsets
+        if _size(problem, best) <= max(bound, capacity):
+            break
+    assert best is not None
+    if len(problem.sizes) <= _SEARCHED:
+        return _searched(problem, best, bound, capacity, effort, deadline)
+    return best, bound
+
+
+def _size(problem: Problem, offsets: Ints) -> int:
+    return int((offsets + problem.sizes).max())
+
+
+def _searched(
+    problem: Problem, best: Ints, bound: int, capacity: int, effort: int, deadline: float
+) -> tuple[Ints, int]:
+    """The best offsets and bound that searches within ever closer capacities give: first the one that is asked for.
+
+    A search that runs to its end without a solution raises the bound. One that does not get there says nothing: the
+    next one is for the middle between its capacity and the best size.
+    """
+    failed = 0
+    part = effort // 2
+    while effort > 0 and time.monotonic() < deadline:
+        size = _size(problem, best)
+        target = max(bound, capacity) if not failed else (failed + size) // 2
+        if size <= max(bound, capacity) or target in (failed, size):
+            break
+        outcome = solve(problem, target, min(part, effort), deadline)
+        effort -= outcome.effort
+        if outcome.offsets is not None:
+            best = outcome.offsets
+        elif outcome.bound:
+            bound = max(bound, min(outcome.bound, size))
+            failed = max(failed, bound - 1) if failed else 0
+        else:
+            failed = target
+            part = max(part // 2, 1)
+    return best, bound

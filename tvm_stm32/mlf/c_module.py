@@ -129,7 +129,7 @@ class CModule:
         library = self.library
         brought = {library.root(port.tensor) for port in (*self.inputs, *self.outputs) if not port.shares}
         buffers = [buffer for buffer in lifetimes(library) if not buffer.tensors or set(buffer.tensors) - brought]
-        size = place(buffers, library.arena_alignment)
+        size = place(buffers, library.arena_alignment).size
         self._offsets = {name: buffer.offset for buffer in buffers for name in buffer.tensors or [buffer.name]}
         return size
 
@@ -172,7 +172,7 @@ class CModule:
         else:
             address = self.address(argument.name)
         if writes:
-            return f"({argument.ctype} *)(void *){address}"
+            return f"({argument.ctype} *)(void *){address.replace('(const uint8_t *)', '(uint8_t *)')}"
         return f"(const {argument.ctype} *)(const void *){address}"
 
     def _constant(self, name: str) -> dict[str, Any]:

@@ -1,0 +1,108 @@
+"""Slices, splits and concatenations that need no copy: their parts lie one behind the other in memory.
+
+That is so along the first axis longer than one. ``v.slice``(data; offset) is a tensor some bytes into another,
+``v.concat``(parts) one whose parts are written where they belong. Parts that would not be aligned like any other tensor
+stay plain operators, which copy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from . import dialect
+from .ssa import Function, constant, dtype_of, operands, shape_of
+
+# Bytes to which every tensor is aligned.
+_ALIGNMENT = 8
+
+
+class Views:
+    """A rewriter of a function's bindings."""
+
+    def __init__(self, view: Function) -> None:
+        self.view = view
+
+    def rewrite(self, value: relax.Expr) -> relax.Expr | None:
+        """The view that stands for ``value``; None where there is none."""
+        if isinstance(value, relax.TupleGetItem):
+            whole = self.view.match(value.tuple_value, "relax.split")
+            return self._part(whole, value.index) if whole is not None else None
+        name = dialect.name_of(value)
+        if name == "relax.concat":
+            return self._concatenation(value)
+        if name == "relax.strided_slice":
+            return self._slice(value)
+        return None
+
+    def _concatenation(self, call: relax.Call) -> relax.Expr | None:
+        parts, shape = operands(call)[: _fields(call)], _static_shape(call)
+        axis = int(call.attrs.axis) if call.attrs.axis is not None else 0
+        if shape is None or not _is_outermost(shape, axis % max(1, len(shape))):
+            return None
+        if not all(isinstance(part, relax.Var) and constant(self.view.value(part)) is None for part in parts):
+            return None
+        if any(_static_shape(part) is None or 0 in shape_of(part) for part in parts):
+            return None
+        return dialect.call("v.concat", parts, shape, dtype_of(call))
+
+    def _slice(self, call: relax.Call) -> relax.Expr | None:
+        data, shape = call.args[0], _static_shape(call)
+        given = [_numbers(argument) for argument in call.args[1:]]
+        if shape is None or _static_shape(data) is None or len(given) < 3 or None in given:
+            return None
+        axes, begin, end, *strides = (numbers for numbers in given if numbers is not None)
+        whole = shape_of(data)
+        if strides and any(stride != 1 for stride in strides[0]):
+            return None
+        cut = [(axis % len(whole), first) for axis, first, _ in zip(axes, begin, end, strict=True)]
+        cut = [(axis, first) for axis, first in cut if shape[axis] != whole[axis]]
+        if len(cut) != 1 or not _is_outermost(whole, cut[0][0]):
+            return None
+        axis, first = cut[0]
+        first = max(0, first + whole[axis] if first < 0 else first)
+        return _view(data, first * int(np.prod(whole[axis + 1 :], dtype=np.int64)), shape)
+
+    def _part(self, call: relax.Call, index: int) -> relax.Expr | None:
+        data = call.args[0]
+        kind = call.ty.fields[index]
+        whole = _static_shape(data)
+        shapes = [tuple(int(n) for n in field.shape) for field in call.ty.fields]
+        axis = int(call.attrs.axis) % len(whole) if whole else 0
+        if whole is None or not _is_outermost(whole, axis) or str(kind.dtype) != dtype_of(data):
+            return None
+        return _view(data, sum(int(np.prod(shape, dtype=np.int64)) for shape in shapes[:index]), shapes[index])
+
+
+def _view(data: relax.Expr, elements: int, shape: tuple[int, ...]) -> relax.Expr | None:
+    dtype = dtype_of(data)
+    offset = elements * np.dtype("int8" if dtype == "bool" else dtype).itemsize
+    if not isinstance(data, relax.Var) or offset % _ALIGNMENT or 0 in shape:
+        return None
+    return dialect.call("v.slice", [data], shape, dtype, offset=offset)
+
+
+def _is_outermost(shape: tuple[int, ...], axis: int) -> bool:
+    return all(extent == 1 for extent in shape[:axis])
+
+
+def _static_shape(expr: relax.Expr) -> tuple[int, ...] | None:
+    try:
+        return shape_of(expr)
+    except (AttributeError, TypeError, ValueError):
+        return None
+
+
+def _fields(call: relax.Call) -> int:
+    tuple_ = call.args[0]
+    return len(tuple_.fields) if isinstance(tuple_, relax.Tuple) else 0
+
+
+def _numbers(expr: Any) -> list[int] | None:
+    """Numbers written out as an argument; None for anything else."""
+    try:
+        return [int(field.value) for field in expr.fields]
+    except (AttributeError, TypeError, ValueError):
+        return None
