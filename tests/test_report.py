@@ -95,3 +95,15 @@ def test_who_makes_the_peak_adds_up():
 def test_tensors_the_application_places_are_not_in_the_map():
     _, facts = facts_of(DIGITS, external_io=("all",))
     assert not {"input", "output"} & {buffer["kind"] for buffer in facts["memory"]["buffers"]}
+
+
+def test_the_peak_in_words():
+    parts = [("input", 27_648, 27_648), ("kept", 100, 100), ("result", 30_000, 2_352), ("workspace", 1_756, 1_756)]
+    peak = {"step": 0, "bytes": 31_856}
+    peak["buffers"] = [{"name": role, "role": role, "bytes": size, "adds": adds} for role, size, adds in parts]
+    memory = {"buffers": [{"name": "result", "over": [{"name": "input", "bytes": 27_648}]}], "peak": peak}
+    assert peak_text({"memory": memory, "operators": [{"index": 0, "operator": "conv2d"}]}) == (
+        "operator 0, conv2d, needs 31,856 bytes: input 27,648, kept for later 100, result 30,000 over it (2,352 more), "
+        "workspace 1,756"
+    )
+    assert peak_text({"memory": {"buffers": [], "peak": {"step": None}}, "operators": []}) == ""
