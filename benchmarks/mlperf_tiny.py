@@ -5,7 +5,8 @@
 Instructions are executed instructions of one whole inference (``ai_run``), counted by a TCG plugin. ``cycles_model``
 is a model applied to that trace (``tvm_stm32.project.cycles``), not a measurement; ``--wait-states`` are those of its
 flash (0: a memory as fast as the core). Per MAC means per MAC of the model as published. ``--profile`` adds the
-functions of each model. Bytes come from the linked ELF. Every run's output is also compared with the ``tflite-micro``
+functions of each model. Bytes come from the linked ELF; ``bound`` is the most stack its call graph allows, and a run
+that took more is an error. Every run's output is also compared with the ``tflite-micro``
 interpreter when that package is installed. Exit code 1 when an output differs.
 """
 
@@ -34,6 +35,7 @@ from tvm_stm32.project.firmware import build_image
 from tvm_stm32.project.image import image_sizes
 from tvm_stm32.project.inference import run_samples
 from tvm_stm32.project.samples import generated
+from tvm_stm32.project.stack import check_measured, run_stack
 from tvm_stm32.target import Target
 
 MODELS = {
@@ -86,6 +88,9 @@ def measure(path: Path, cpu: str, level: str, folder: Path, wait_states: int = 0
     results, run, modelled = run_and_model(image, board, [sample, sample], wait_states)
     sizes = image_sizes(image)
     reference = reference_output(path, sample)
+    bound = run_stack(image, board.target, library.name)
+    if run.count_method != "systick":
+        check_measured(bound, int(run.values["stack"]))
     return {
         "instructions": run.instructions[-1],
         "instructions_per_mac": round(run.instructions[-1] / library.nominal_macs, 3),
@@ -98,6 +103,7 @@ def measure(path: Path, cpu: str, level: str, folder: Path, wait_states: int = 0
         "arena": library.arena_size,
         "ram": sizes["ram"],
         "stack": int(run.values["stack"]),
+        "stack_bound": bound.size,
         "flash": sizes["flash"],
         "flash_split": sizes.get("flash_split", {}),
         "equal": None if reference is None else results[-1] == reference,
@@ -142,15 +148,16 @@ def line(cpu: str, model: str, row: dict[str, Any]) -> str:
     parts = " ".join(f"{split.get(key, 0):>8,}" for key in ("weights", "kernels", "runtime", "libc"))
     equal = {True: "yes", False: "NO", None: "?"}[row["equal"]]
     modelled = f"{row['cycles_model']:>12,} {row['cycles_model_per_mac']:>7.3f}" if row["cycles_model"] else " " * 20
+    bound = f"{row['stack_bound']:,}" if row["stack_bound"] is not None else "-"
     return (
         f"{cpu:<13} {model:<4} {row['instructions']:>12,} {row['instructions_per_mac']:>7.3f} {ratio:>7} {modelled}"
-        f" {row['arena']:>8,} {row['ram']:>8,} {row['stack']:>6,} {row['flash']:>9,} {parts} {equal:>5}"
+        f" {row['arena']:>8,} {row['ram']:>8,} {row['stack']:>6,} {bound:>6} {row['flash']:>9,} {parts} {equal:>5}"
     )
 
 
 HEADER = (
     f"{'core':<13} {'':<4} {'instructions':>12} {'per MAC':>7} {'to TFLM':>7} {'cycles_model':>12} {'per MAC':>7}"
-    f" {'arena':>8} {'RAM':>8} {'stack':>6}"
+    f" {'arena':>8} {'RAM':>8} {'stack':>6} {'bound':>6}"
     f" {'flash':>9} {'weights':>8} {'kernels':>8} {'runtime':>8} {'libc':>8} {'equal':>5}"
 )
 

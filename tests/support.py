@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import numpy as np
 import pytest
 
 from tvm_stm32.boards import load_board
 from tvm_stm32.emit import emit
+from tvm_stm32.emit.report import SCHEMA_FILE, report
 from tvm_stm32.library import Library
 from tvm_stm32.project.emulator import RunResult
 from tvm_stm32.project.firmware import build_image
@@ -48,6 +53,30 @@ def need_board(board: str) -> None:
             pytest.skip(f"{tool} is not installed")
 
 
+def _closed(schema: Any) -> Any:
+    """The schema with keys it does not name forbidden: what we write is all described."""
+    if isinstance(schema, list):
+        return [_closed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: _closed(value) for key, value in schema.items()}
+    if isinstance(found.get("properties"), dict) and "additionalProperties" not in found:
+        found["additionalProperties"] = False
+    return found
+
+
+@functools.cache
+def _report_validator() -> Any:
+    return jsonschema.Draft202012Validator(_closed(json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))))
+
+
+def checked_report(library: Library) -> dict[str, Any]:
+    """The report of ``library`` as a reader of its JSON has it; it keeps its schema."""
+    facts = json.loads(json.dumps(report(library), allow_nan=False))
+    _report_validator().validate(facts)
+    return dict(facts)
+
+
 def build_and_run(
     library: Library,
     board_name: str,
@@ -67,6 +96,7 @@ def build_and_run(
     if cpu:
         board = replace(board, target=Target.for_cpu(cpu))
     emit(library, folder)
+    checked_report(library)
     sources = [folder / f"{library.name}.c", folder / f"{library.name}_data.c"]
     image = build_image(
         sources,

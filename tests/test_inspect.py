@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -13,6 +14,7 @@ from support import MLPERF_TINY, ROOT, shared
 
 from tvm_stm32.commands import Choice, inspect_model
 from tvm_stm32.compiler import CompileOptions, compile_model
+from tvm_stm32.emit.memory_map import peak_text
 from tvm_stm32.emit.page import html_page
 from tvm_stm32.emit.report import report
 from tvm_stm32.target import Target
@@ -23,15 +25,17 @@ DIGITS = ROOT / "examples" / "digits" / "digits_int8.relay"
 class Checker(HTMLParser):
     """Counts tags and notes what is left open."""
 
-    VOID = frozenset({"meta", "br", "rect", "path", "circle"})
+    VOID = frozenset({"meta", "br", "path", "circle", "line"})
 
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
         self.counts: dict[str, int] = {}
+        self.classes: list[str] = []
 
-    def handle_starttag(self, tag, _attrs):
+    def handle_starttag(self, tag, attrs):
         self.counts[tag] = self.counts.get(tag, 0) + 1
+        self.classes += [f"{tag}.{value}" for name, value in attrs if name == "class"]
         if tag not in self.VOID:
             self.open.append(tag)
 
@@ -48,26 +52,66 @@ def test_text_names_operators_shapes_and_sizes():
     assert "bytes of RAM" in text
 
 
-def test_page_is_sound_and_has_everything(tmp_path):
-    page = tmp_path / "page.html"
-    inspect_model(Choice(DIGITS), page)
+def page_of(library):
+    """The page's text and what is in it; everything opened is closed, nothing comes from elsewhere."""
+    page = html_page(library)
     checker = Checker()
-    checker.feed(page.read_text())
+    checker.feed(page)
     assert not checker.open
-    library = compile_model(DIGITS, CompileOptions(Target.for_cpu("cortex-m4")))
-    # A row an operator, inputs, outputs and the head; a dot for each of them but the head.
-    assert checker.counts["tr"] == len(library.calls) + 3
+    assert not re.search(r"<script|src=|href=|@import|https?://", page)
+    return page, checker
+
+
+def compiled(path, level="time"):
+    return compile_model(path, CompileOptions(Target.for_cpu("cortex-m4"), level))
+
+
+def test_page_is_sound_and_has_everything(tmp_path):
+    inspect_model(Choice(DIGITS), tmp_path / "page.html")
+    library = compiled(DIGITS)
+    page, checker = page_of(library)
+    assert (tmp_path / "page.html").read_text() == page
+    # A row an operator, inputs and outputs; a dot for each.
+    assert checker.classes.count("tr.row") == len(library.calls) + 2
     assert checker.counts["circle"] == len(library.calls) + 2
     assert checker.counts["path"] >= len(library.calls)
-    assert "src=" not in page.read_text()
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_page_draws_every_buffer_and_marks_the_peak():
+    library = compiled(shared(MLPERF_TINY / "vww_96_int8.tflite"), "ram")
+    facts = report(library)
+    page, checker = page_of(library)
+    boxes = [name for name in checker.classes if name.startswith("rect.")]
+    buffers = facts["memory"]["buffers"]
+    over = sum(len(buffer["over"]) for buffer in buffers)
+    assert over > 5
+    assert boxes.count("rect.over") == over
+    assert sum(name.startswith("rect.block") for name in boxes) == len(buffers) + over
+    assert boxes.count("rect.tensors") == len(library.calls) - 1
+    assert boxes.count("rect.peak") == 1
+    assert f"The peak: {peak_text(facts)}." in page
+    chains = [row for row in facts["operators"] if "stages" in row]
+    assert boxes.count("rect.chain") == len(chains) > 0
+    assert checker.classes.count("tr.stage") == sum(len(row["stages"]) for row in chains)
+
+
+def test_a_network_without_operators_has_a_page():
+    library = compiled(DIGITS)
+    library.calls, library.output_tensors = [], library.input_tensors
+    page, checker = page_of(library)
+    assert "The peak" not in page
+    assert checker.counts["circle"] == 2
 
 
 def test_names_of_the_model_are_data_not_markup():
-    library = compile_model(DIGITS, CompileOptions(Target.for_cpu("cortex-m4")))
-    library.calls[0].node = "<script>alert(1)</script>"
+    library = compiled(DIGITS, "ram")
+    library.calls[0].node = library.calls[0].detail = "<script>alert(1)</script>"
+    library.notes = ['"><script>alert(1)</script>']
+    library.inputs[0] = replace(library.inputs[0], name="\"'><script>alert(1)</script>")
     page = html_page(library)
     assert "<script>" not in page
-    assert "&lt;script&gt;" in page
+    assert page.count("&lt;script&gt;") > 3
 
 
 def outputs(path):

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import indent
 from typing import Any, NoReturn, TypeVar
 
 import click
@@ -160,7 +161,7 @@ def compile_command(
         raise click.UsageError("Missing option '-o' / '--output' or '--archive'.")
     if archive_module and archive is None:
         raise click.UsageError("--archive-module goes with --archive.")
-    from .commands import Choice, compile_to_folder
+    from .commands import Choice, board_text, compile_to_folder
 
     network = compile_to_folder(
         Choice(**choice), folder, with_runtime=not no_runtime, archive=archive, archive_module=archive_module
@@ -171,6 +172,8 @@ def compile_command(
         f"constants, {network.arena_size:,} bytes of arena -> "
         + ", ".join(str(place) for place in (folder, archive) if place is not None)
     )
+    # Below the line it belongs to, also in the output of a build.
+    click.echo(indent(board_text(network, choice["board"]), "  "), nl=False)
 
 
 @cli.command("emit")
@@ -204,6 +207,17 @@ def inspect_command(html: Path | None, **choice: Any) -> None:
     from .commands import Choice, inspect_model
 
     click.echo(inspect_model(Choice(**choice), html), nl=False)
+
+
+@cli.command("diff")
+@click.argument("a", type=_File)
+@click.argument("b", type=_File)
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def diff_command(a: Path, b: Path, as_json: bool) -> None:
+    """Compare two reports (NAME_report.json): totals, settings, and operators by their nodes."""
+    from .commands import diff_reports
+
+    click.echo(_printable(diff_reports(a, b, as_json=as_json)), nl=False)
 
 
 @cli.command("run")

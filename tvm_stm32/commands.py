@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from .boards import Board, load_board
 from .c_api import core_name, runtime_files
-from .capacity import check_capacity
+from .capacity import check_capacity, fit_text
 from .cnames import network_name
 from .emit import emit
 from .emit.report import report, report_text
@@ -83,7 +84,7 @@ def _compile(choice: Choice) -> tuple[Library, Board | None]:
         )  # fmt: skip
         library = compile_model(choice.file, options, choice.params)
     if chosen is not None:
-        check_capacity(library, chosen)
+        check_capacity(library, chosen, fixed=kind == "mlf")
     return library, chosen
 
 
@@ -150,6 +151,11 @@ def compile_to_folder(
     return library
 
 
+def board_text(library: Library, board: str | None) -> str:
+    """What a network needs of a board's memories, as a table; empty without a board."""
+    return fit_text(library, load_board(board)) if board is not None else ""
+
+
 def emit_archive(choice: Choice, folder: Path, *, with_runtime: bool) -> Library:
     """:func:`compile_to_folder` for a Model Library Format archive, and nothing else."""
     kind = detect_format(choice.file)
@@ -169,14 +175,24 @@ def inspect_model(choice: Choice, html: Path | None = None) -> str:
         listed = describe_operators(choice.file)
         if listed is not None:
             return listed
-    library, _ = _compile(choice)
+    library, chosen = _compile(choice)
     text = report_text(report(library))
+    if chosen is not None and (table := fit_text(library, chosen)):
+        text += f"\n{table}"
     if html is not None:
         from .emit.page import html_page
 
         write_atomically({html: html_page(library)})
         text += f"page -> {html}\n"
     return text
+
+
+def diff_reports(a: Path, b: Path, *, as_json: bool = False) -> str:
+    """What differs between two reports, as text or JSON."""
+    from .emit.diff import compare, diff_text, read_report
+
+    found = compare(read_report(a), read_report(b))
+    return json.dumps(found, indent=2) + "\n" if as_json else diff_text(found, (str(a), str(b)))
 
 
 def run_model(choice: Choice, inputs: Path | None, outputs: Path | None, time_limit: float) -> str:
@@ -201,7 +217,8 @@ def run_model(choice: Choice, inputs: Path | None, outputs: Path | None, time_li
         )
         count: CountMethod = "none" if chosen.is_host else "auto"
         results, run = run_samples(image, chosen, samples.packed, timeout_s=time_limit, count=count, cache_dir=folder)
-        text = summary(image, chosen, library.name, library.macs, run)
+        table = fit_text(library, chosen)
+        text = (f"{table}\n" if table else "") + summary(image, chosen, library.name, library.macs, run)
         text += first_outputs(library.outputs, results)
     if outputs is not None:
         write_outputs(outputs, library.outputs, results, samples.stacked)

@@ -40,10 +40,10 @@ def test_model_larger_than_the_flash(refused, tmp_path):
 
 def test_model_larger_than_the_ram(refused, tmp_path):
     message = refused("run", DIGITS, "--board", board_file(tmp_path, ram="4K"))
-    assert "the arena needs 2,400 bytes of RAM beside 2,048 of stack and the board has 4,096 (352 too many)" in message
+    assert "the arena needs 2,112 bytes of RAM beside 2,048 of stack and the board has 4,096 (64 too many)" in message
 
 
-@pytest.mark.parametrize(("sizes", "region"), [({"flash": "12K"}, "FLASH"), ({"ram": "4608"}, "RAM|stack")])
+@pytest.mark.parametrize(("sizes", "region"), [({"flash": "12K"}, "FLASH"), ({"ram": "4320"}, "RAM|stack")])
 def test_program_that_only_the_linker_finds_too_large(sizes, region, refused, tmp_path):
     need_board("stm32f405")
     message = refused("run", DIGITS, "--board", board_file(tmp_path, **sizes))

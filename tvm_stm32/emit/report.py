@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from .. import __version__
 from ..library import Call, Library
 from ..memory.lifetimes import live_bytes, placed
+from .memory_map import memory_facts, peak_text
+
+SCHEMA = 1
+"""Version of the report's form, which ``report.schema.json`` describes."""
+
+SCHEMA_FILE = Path(__file__).with_name("report.schema.json")
 
 
 def report(library: Library) -> dict[str, Any]:
     """Facts for ``NAME_report.json``: sizes in bytes, operators in execution order."""
     live = live_bytes(placed(library), len(library.calls))
     return {
+        "schema": SCHEMA,
         "tool": f"tvm-stm32 {__version__}",
         "network": library.name,
         "model": {
@@ -25,7 +34,7 @@ def report(library: Library) -> dict[str, Any]:
         "inputs": [_tensor(info) for info in library.inputs],
         "outputs": [_tensor(info) for info in library.outputs],
         "states": [
-            {"name": state.name, "shape": list(library.tensors[state.tensor].shape), "initial": state.initial}
+            {"name": state.name, "shape": list(library.tensors[state.tensor].shape), "initial": _finite(state.initial)}
             for state in library.states
         ],
         "macs": library.macs,
@@ -35,6 +44,7 @@ def report(library: Library) -> dict[str, Any]:
         "arena_bytes": library.arena_size,
         **({"arena_choices": library.arena_choices} if library.arena_choices else {}),
         "peak_live_bytes": max(live, default=0),
+        "memory": memory_facts(library),
         "float_operators": library.float_operators,
         "c_library": c_library(library),
         "notes": library.notes,
@@ -93,6 +103,13 @@ def c_library(library: Library) -> list[str]:
     return sorted({"memcpy", "memset"} | {name for kernel in library.kernels.values() for name in kernel.libm})
 
 
+def _finite(value: float) -> float | str:
+    """A number as JSON has it: others by their name."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
 def _tensor(info: Any) -> dict[str, Any]:
     return {"name": info.name, "shape": list(info.shape), "dtype": info.dtype, **_quantization(info)}
 
@@ -130,14 +147,15 @@ def report_text(facts: dict[str, Any]) -> str:
     ]
     for row in facts["operators"]:
         output, form = row["outputs"][0], row.get("kernel_form", {})
+        node = short_node(row["node"])
         each = f"{form['instructions_per_mac']:.2f}" if form and row["macs"] else ""
         lines.append(
             f"{row['index']:>3}  {row['operator'][:20]:<20} {form.get('form', ''):<9} {shape_text(output['shape']):<14}"
-            f" {row['macs']:>11,} {each:>5} {row['constants_bytes']:>9,} {row['live_bytes']:>8,}  {_short(row['node'])}"
+            f" {row['macs']:>11,} {each:>5} {row['constants_bytes']:>9,} {row['live_bytes']:>8,}  {node}"
         )
         lines += [
             f"{'':>5}{stage['operator'][:18]:<18} {stage['form']:<9} {'':<14} {stage['macs']:>11,} {'':>25}"
-            f"{_short(stage['node'])}"
+            f"{short_node(stage['node'])}"
             for stage in row.get("stages", ())
         ]
     lines += [
@@ -147,6 +165,8 @@ def report_text(facts: dict[str, Any]) -> str:
         f"arena                 {facts['arena_bytes']:,} bytes of RAM, inputs and outputs included"
         f" (peak in use {facts['peak_live_bytes']:,})",
     ]
+    if peak_text(facts):
+        lines.append(f"  {peak_text(facts)}")
     for choice, size in facts.get("arena_choices", {}).items():
         lines.append(f"  {choice:<20}{size:,} bytes{' (used)' if size == facts['arena_bytes'] else ''}")
     if facts["float_operators"]:
@@ -173,5 +193,6 @@ def _tensor_line(kind: str, tensor: dict[str, Any]) -> str:
     return line
 
 
-def _short(node: str) -> str:
+def short_node(node: str) -> str:
+    """The end of a long name, which differs where beginnings do not."""
     return node if len(node) <= 48 else f"...{node[-45:]}"

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..boards import HOST, Board, load_board
-from ..errors import Error
+from ..errors import Error, FirmwareError, ToolchainError
 from ..model import Quantization, TensorInfo
 from .emulator import CountMethod, RunResult
 from .image import image_sizes
 from .inference import run_samples
 from .samples import Samples, read_samples, unpack
+from .stack import check_measured, run_stack
 
 RELATIVE_TOLERANCE = 1e-5
 ABSOLUTE_TOLERANCE = 1e-6
@@ -93,7 +94,10 @@ def compare(infos: Sequence[TensorInfo], results: Sequence[bytes], expected: Seq
 
 
 def summary(image: Path, board: Board, network: str, macs: int, run: RunResult) -> str:
-    """Instructions, flash and RAM of a finished run."""
+    """Instructions, flash, RAM and stack of a finished run.
+
+    Raises :class:`FirmwareError` when it took more stack than the bound of the image allows.
+    """
     lines = []
     if run.instructions:
         mean = sum(run.instructions) / len(run.instructions)
@@ -120,8 +124,25 @@ def summary(image: Path, board: Board, network: str, macs: int, run: RunResult) 
         f"         arena        {sizes['arena']:>9,}",
         f"         static data  {sizes['ram'] - sizes['arena']:>9,}",
         f"         stack        {stack:>9,}  (high-water mark of an inference)",
+        *_stack_lines(image, board, network, run),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _stack_lines(image: Path, board: Board, network: str, run: RunResult) -> list[str]:
+    """The bound of the stack of ``ai_run`` next to what was measured, and the calls that make it."""
+    try:
+        bound = run_stack(image, board.target, network)
+    except (FirmwareError, ToolchainError) as error:
+        return [f"stack bound unknown ({error.message})"]
+    measured = run.values.get("stack")
+    if measured is None:
+        return [bound.text]
+    # SysTick interrupts the run, on the same stack.
+    if run.count_method != "systick":
+        check_measured(bound, int(measured))
+    lines = [f"{bound.text}, measured {int(measured):,}"]
+    return [*lines, f"  deepest calls: {' > '.join(bound.path)}"] if bound.size is not None else lines
 
 
 def first_outputs(infos: Sequence[TensorInfo], results: Sequence[bytes]) -> str:

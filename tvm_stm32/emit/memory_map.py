@@ -1,0 +1,111 @@
+"""What a report says of memory: pools, each buffer's time and place, and who makes the peak."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..library import Call, Library
+from ..memory.lifetimes import Buffer, live_bytes, placed
+
+ARENA = "arena"
+
+
+def memory_facts(library: Library) -> dict[str, Any]:
+    """Pools, buffers and peak of a planned library.
+
+    A buffer is in use from step ``first`` to step ``last``, both included: -1 is before the first operator, the number
+    of operators after the last one. ``over`` are buffers that are read for the last time where this one begins, and the
+    bytes it shares with them. The peak's buffers add up to it: ``adds`` is what a buffer needs beside those before it.
+    """
+    buffers = placed(library)
+    steps = len(library.calls)
+    in_use: list[list[Buffer]] = [[] for _ in range(steps)]
+    for buffer in buffers:
+        for step in range(max(0, buffer.first), min(steps - 1, buffer.last) + 1):
+            in_use[step].append(buffer)
+    return {
+        "pools": [{"name": ARENA, "bytes": library.arena_size, "alignment": library.arena_alignment}],
+        "buffers": [
+            {
+                "name": buffer.name,
+                "pool": ARENA,
+                "kind": _kind(library, buffer),
+                "first": buffer.first,
+                "last": buffer.last,
+                "offset": buffer.offset,
+                "bytes": buffer.size,
+                "over": _over(buffer, in_use[buffer.first] if 0 <= buffer.first < steps else []),
+            }
+            for buffer in buffers
+        ],
+        "peak": _peak(library, buffers, in_use),
+    }
+
+
+def _kind(library: Library, buffer: Buffer) -> str:
+    names = set(buffer.tensors)
+    if not names:
+        return "workspace"
+    if names & {state.tensor for state in library.states}:
+        return "state"
+    if names & {library.root(name) for name in library.input_tensors}:
+        return "input"
+    if names & {library.root(name) for name in library.output_tensors}:
+        return "output"
+    return "activation"
+
+
+def _shared(one: Buffer, other: Buffer) -> int:
+    """Bytes at the same addresses."""
+    return min(one.offset + one.size, other.offset + other.size) - max(one.offset, other.offset)
+
+
+def _over(buffer: Buffer, others: list[Buffer]) -> list[dict[str, Any]]:
+    return [
+        {"name": other.name, "bytes": _shared(buffer, other)}
+        for other in others
+        if other.first < buffer.first and _shared(buffer, other) > 0
+    ]
+
+
+def _peak(library: Library, buffers: list[Buffer], in_use: list[list[Buffer]]) -> dict[str, Any]:
+    live = live_bytes(buffers, len(library.calls))
+    if not live:
+        return {"step": None, "bytes": 0, "buffers": []}
+    step = live.index(max(live))
+    call = library.calls[step]
+    order = ("input", "kept", "result", "workspace")
+    roles = sorted(((_role(library, call, buffer), buffer) for buffer in in_use[step]), key=lambda r: order.index(r[0]))
+    parts, before = [], 0
+    for number, (role, buffer) in enumerate(roles, start=1):
+        # Of one step: what the first so many buffers cover.
+        covered = live_bytes([Buffer(b.name, b.size, 0, 0, offset=b.offset) for _, b in roles[:number]], 1)[0]
+        parts.append({"name": buffer.name, "role": role, "bytes": buffer.size, "adds": covered - before})
+        before = covered
+    return {"step": step, "bytes": live[step], "buffers": parts}
+
+
+def _role(library: Library, call: Call, buffer: Buffer) -> str:
+    """What a buffer is to an operator; ``kept`` is for another one."""
+    names = set(buffer.tensors)
+    if not names:
+        return "workspace"
+    if names & {library.root(name) for name in call.inputs}:
+        return "input"
+    return "result" if names & {library.root(name) for name in call.outputs} else "kept"
+
+
+def peak_text(facts: dict[str, Any]) -> str:
+    """Who makes the peak, in words; empty for a network without operators."""
+    peak = facts["memory"]["peak"]
+    if peak["step"] is None:
+        return ""
+    row = facts["operators"][peak["step"]]
+    over = {buffer["name"] for buffer in facts["memory"]["buffers"] if buffer["over"]}
+    parts = []
+    for part in peak["buffers"]:
+        text = f"{'kept for later' if part['role'] == 'kept' else part['role']} {part['bytes']:,}"
+        if part["role"] == "result" and part["name"] in over:
+            text += " over it" + (f" ({part['adds']:,} more)" if part["adds"] else "")
+        parts.append(text)
+    return f"operator {row['index']}, {row['operator']}, needs {peak['bytes']:,} bytes: {', '.join(parts)}"
