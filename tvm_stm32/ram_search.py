@@ -151,6 +151,7 @@ class _Search:
         for call, part, rows in zip(state.calls, state.parts, state.rows, strict=True):
             if part is not None and len(part.variables) > 1:
                 chains[part] = rows or int(call.costs[0].form.removeprefix("bands-"))
+                forms |= {stage.node: stage.form for stage in call.stages if stage.form}
             elif part is not None and call.node in self.builder.alternatives and call.costs:
                 forms[call.node] = call.costs[0].form
         known = {call.node: (call.costs[0].form, call.operator) for call in self.library.calls if call.costs}
