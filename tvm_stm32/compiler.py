@@ -11,10 +11,10 @@ from pathlib import Path
 from .cnames import network_name
 from .errors import CapacityError, Error, ModelError, quoted
 from .library import Library
+from .limits import ADDRESSES
 from .model import Model
 from .target import Target
 
-ADDRESSES = 1 << 31
 TENSORS = 255
 LEVELS = ("time", "balanced", "ram", "size")
 ALIGNMENTS = (8, 16, 32)

@@ -22,8 +22,8 @@ def overlapping(buffers: Sequence[Buffer]) -> bool:
     return any(name in names for buffer in buffers for name in buffer.below)
 
 
-def fit(buffers: Sequence[Buffer], alignment: int, enough: int) -> tuple[list[int], int]:
-    """Offsets and the bound no placement can be below; the search ends at ``enough`` bytes."""
+def fit(buffers: Sequence[Buffer], alignment: int, enough: int, *, improve: bool = True) -> tuple[list[int], int]:
+    """Offsets and the bound no placement can be below; the search ends at ``enough`` bytes, or before it begins."""
     problem = _Overlaps(buffers, alignment)
     bound = max(problem.bound, enough)
     width = problem.upper - problem.lower
@@ -31,7 +31,7 @@ def fit(buffers: Sequence[Buffer], alignment: int, enough: int) -> tuple[list[in
     orders = [np.lexsort(tuple(reversed(key))) for key in keys]
     best = min((problem.first_fit(order) for order in orders), key=problem.size)
     order = next(order for order in orders if problem.size(problem.first_fit(order)) == problem.size(best))
-    if len(buffers) <= _IMPROVED:
+    if improve and len(buffers) <= _IMPROVED:
         best = problem.improved(order.tolist(), best, bound)
     return best.tolist(), problem.bound
 
