@@ -80,6 +80,15 @@ _COMPILE_OPTIONS = (
         metavar="BYTES",
         help="The arena may have so many bytes: operators take other kernels, and run in bands of rows, until it has.",
     ),
+    click.option(
+        "--pools",
+        default="",
+        metavar="FILE",
+        help="Memories the network may lie in, of a YAML file, or 'board': those of the board's file.",
+    ),
+    click.option(
+        "--pin", "pins", multiple=True, metavar="TENSOR=POOL", help="The pool of one tensor, input, output or constant."
+    ),
     click.option("--params", type=_File, help="Weights of a Relay model (.params)."),
     click.option(
         "--input-shape", "input_shapes", multiple=True, help="NAME:1,49,10,1 fixes the shape of a dynamic input."
@@ -129,6 +138,12 @@ _PLACEMENT_OPTIONS = (
         show_default=True,
         callback=lambda _context, _option, value: int(value),
         help="Bytes to which the arena and all tensors in it are aligned.",
+    ),
+    click.option(
+        "--shared-arena",
+        default="",
+        metavar="NAME",
+        help="Networks that do not run at once share the arena of this C name (see the command arena).",
     ),
 )
 
@@ -226,6 +241,19 @@ def doctor_command() -> None:
     from .doctor import run_doctor
 
     raise SystemExit(run_doctor())
+
+
+@cli.command("arena")
+@click.argument("name")
+@click.argument("networks", nargs=-1, required=True)
+@click.option("-o", "--output", "file", type=_File, required=True, help="The C file.")
+def arena_command(name: str, networks: tuple[str, ...], file: Path) -> None:
+    """Write the C of an arena NAME for NETWORKS compiled with --shared-arena NAME: as large as the largest needs."""
+    from .emit.arena import arena_text
+    from .files import make_folder, write_atomically
+
+    make_folder(file.parent)
+    write_atomically({file: arena_text(name, networks)})
 
 
 @cli.command("linker-script", hidden=True)

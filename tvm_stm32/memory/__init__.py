@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ..library import Library
 from .lifetimes import Buffer, lifetimes, needed, workspace_name
 from .planner import place
-from .pools import assign, cycles
+from .pools import assign, cycles, pool_notes
 
 
 def plan(library: Library, pins: Mapping[str, str] | None = None) -> None:
@@ -41,4 +41,4 @@ def needed_bytes(library: Library) -> list[int]:
     return needed(lifetimes(library), len(library.calls))
 
 
-__all__ = ["Buffer", "arena_size", "cycles", "needed_bytes", "plan"]
+__all__ = ["Buffer", "arena_size", "cycles", "needed_bytes", "plan", "pool_notes"]

@@ -79,6 +79,29 @@ def cycles(library: Library) -> float:
     return total
 
 
+def pool_notes(library: Library) -> list[str]:
+    """What lies where and what it saves, for the report; nothing without pools."""
+    if not library.pools:
+        return []
+    limits = [f" of {pool.size:,}" if pool.size else "" for pool in library.pools]
+    used = (f"{pool.name} {pool.used:,}{limit} bytes" for pool, limit in zip(library.pools, limits, strict=True))
+    notes = [f"pools: {', '.join(used)} ({library.pool('').name} is the arena)"]
+    if any(pool.read_cycles or pool.write_cycles for pool in library.pools):
+        plain = replace(
+            library,
+            tensors={name: replace(tensor, pool="") for name, tensor in library.tensors.items()},
+            calls=[replace(call, workspace_pool="") for call in library.calls],
+            constants={name: replace(c, pool="", offset=-1) for name, c in library.constants.items()},
+        )
+        notes.append(
+            f"modelled cycles of a run beyond those of the fastest memory: {cycles(library):,.0f}; "
+            f"{cycles(plain):,.0f} with all activations in {library.pool('').name} and no copies of constants"
+        )
+    if library.static_pools:
+        notes.append("pools beside the arena belong to all instances together: one run at a time")
+    return notes
+
+
 def _cost(pool: Pool, touched: Traffic) -> float:
     return touched.reads * pool.read_cycles + touched.writes * pool.write_cycles
 
@@ -91,7 +114,7 @@ def _items(library: Library, pins: Mapping[str, int]) -> list[Item]:
     for_io = [number for number, pool in enumerate(pools) if "io" in pool.holds] or [arena]
     # A copy is made where it saves something only.
     constants = [n for n, pool in enumerate(pools) if "constants" in pool.holds]
-    constants.sort(key=lambda n: pools[n].kind == "ram")
+    constants.sort(key=lambda n: (pools[n].kind == "ram", n == arena))
     kept = {state.tensor for state in library.states}
     ends = {library.root(name) for name in (*library.input_tensors, *library.output_tensors)}
     free = {name for name in (*library.input_tensors, *library.output_tensors) if library.movable(name)}
