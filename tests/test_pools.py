@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import itertools
 import random
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,13 +15,15 @@ from support import ROOT, build_and_run, random_bytes
 from test_memory import elementwise
 from test_mlf_write import read, written
 from test_mlf_write_hostile import attempt, put
+from test_placement import Program
 from test_state import accumulator
 
 from tvm_stm32 import memory
 from tvm_stm32.boards import load_board
 from tvm_stm32.compiler import CompileOptions, compile_loaded, compile_model
+from tvm_stm32.emit.arena import arena_text
 from tvm_stm32.emit.emitter import render
-from tvm_stm32.errors import CapacityError, Error
+from tvm_stm32.errors import CapacityError, Error, ModelError
 from tvm_stm32.library import Library, Pool
 from tvm_stm32.memory.lifetimes import Buffer, placed
 from tvm_stm32.memory.planner import place
@@ -145,6 +149,50 @@ def test_code_over_two_pools_gives_the_same_bytes(board, weights, tmp_path):
     assert any(tensor.pool for tensor in library.tensors.values()) or any(c.workspace_pool for c in library.calls)
     expected, _ = build_and_run(plain, board, SAMPLES, tmp_path / "plain")
     assert build_and_run(library, board, SAMPLES, tmp_path / "pooled")[0] == expected
+
+
+@pytest.mark.parametrize("board", ["host", "mps3-an547"])
+def test_inputs_and_outputs_in_a_pool_of_their_own(board, tmp_path):
+    target = load_board(board).target
+    plain = compile_model(DIGITS, CompileOptions(target, name="net"))
+    library = pooled(SLOW, Pool("DMA", holds=("io",), alignment=32), FLASH, board=board)
+    assert {library.tensors[name].pool for name in (*library.input_tensors, *library.output_tensors)} == {"DMA"}
+    assert "AI_NO_OFFSET" in render(library)[".c"]
+    expected, _ = build_and_run(plain, board, SAMPLES, tmp_path / "plain")
+    assert build_and_run(library, board, SAMPLES, tmp_path / "pooled")[0] == expected
+    # One of both, where the pool holds activations as well.
+    for holds in (("activations", "io"), ("activations", "constants", "io")):
+        library = pooled(SLOW, Pool("DMA", holds=holds), FLASH, board=board)
+        assert build_and_run(library, board, SAMPLES, tmp_path / "-".join(holds))[0] == expected
+
+
+def test_an_application_may_still_move_ends_and_a_reset_leaves_them(tmp_path):
+    library = pooled(SLOW, Pool("DMA", holds=("io",)), FLASH)
+    plain = Program(compile_model(DIGITS, CompileOptions(load_board("host").target, name="net")), tmp_path / "plain")
+    program = Program(library, tmp_path / "pooled")
+    assert plain.create() == program.create() == ""
+    assert program.run(SAMPLES[0], 10) == plain.run(SAMPLES[0], 10)
+    memory_of_application = ctypes.create_string_buffer(SAMPLES[1], len(SAMPLES[1]))
+    data = program.image.ai_get_input(program.handle, 0).contents
+    data[1] = ctypes.addressof(memory_of_application)
+    assert program.image.ai_reset(program.handle) == 0
+    assert data[1] == ctypes.addressof(memory_of_application)
+    assert program.run(SAMPLES[1], 10) == plain.run(SAMPLES[1], 10)
+
+
+def test_shared_arenas_are_for_networks_that_keep_nothing_there():
+    options = CompileOptions(Target.for_cpu("host"), name="net", shared_arena="scratch")
+    assert "extern uint8_t scratch[];" in render(compile_model(DIGITS, options))[".c"]
+    with pytest.raises(ModelError, match="cannot share its arena"):
+        compile_loaded(accumulator(), options)
+    keeping = replace(options, pools=[Pool("SRAM", holds=("activations", "constants")), FLASH])
+    with pytest.raises(ModelError, match="copies of constants lie there"):
+        compile_model(DIGITS, keeping)
+    with pytest.raises(Error, match="is no C name"):
+        compile_model(DIGITS, replace(options, shared_arena="int"))
+    for name, networks in (("int", ["a"]), ("a b", ["a"]), ("scratch", ["A"])):
+        with pytest.raises(Error, match="is no C name"):
+            arena_text(name, networks)
 
 
 def test_macros_name_a_pool():

@@ -80,15 +80,6 @@ _COMPILE_OPTIONS = (
         metavar="BYTES",
         help="The arena may have so many bytes: operators take other kernels, and run in bands of rows, until it has.",
     ),
-    click.option(
-        "--pools",
-        default="",
-        metavar="FILE",
-        help="Memories the network may lie in, of a YAML file, or 'board': those of the board's file.",
-    ),
-    click.option(
-        "--pin", "pins", multiple=True, metavar="TENSOR=POOL", help="The pool of one tensor, input, output or constant."
-    ),
     click.option("--params", type=_File, help="Weights of a Relay model (.params)."),
     click.option(
         "--input-shape", "input_shapes", multiple=True, help="NAME:1,49,10,1 fixes the shape of a dynamic input."
@@ -103,15 +94,28 @@ _COMPILE_OPTIONS = (
 )
 
 
+_POOL_OPTIONS = (
+    click.option(
+        "--pools",
+        default="",
+        metavar="FILE",
+        help="Memories the network may lie in, of a YAML file, 'board': those of the board's file, or 'archive'.",
+    ),
+    click.option(
+        "--pin", "pins", multiple=True, metavar="TENSOR=POOL", help="The pool of one tensor, input, output or constant."
+    ),
+)
+
+
 # Options that make up commands.Choice, beside FILE, --board and --cpu.
 def _model_options(command: _Command) -> _Command:
-    for option in (*_ARCHIVE_OPTIONS, *_COMPILE_OPTIONS):
+    for option in (*_ARCHIVE_OPTIONS, *_POOL_OPTIONS, *_COMPILE_OPTIONS):
         command = option(command)
     return command
 
 
 def _archive_options(command: _Command) -> _Command:
-    for option in _ARCHIVE_OPTIONS:
+    for option in (*_ARCHIVE_OPTIONS, *_POOL_OPTIONS):
         command = option(command)
     return command
 

@@ -16,7 +16,7 @@ from .errors import Error, ModelError, TargetError
 from .files import check_model_file, make_folder, write_atomically
 from .frontends import detect_format
 from .library import Library, Pool
-from .pool_files import load_pools, parse_pins
+from .pool_files import OF_ARCHIVE, load_pools, parse_pins
 from .quiet import quiet
 from .resources import resource_dir
 from .target import Target
@@ -84,7 +84,7 @@ def _compile(choice: Choice) -> tuple[Library, Board | None]:
             target, choice.level, _network_name(choice), choice.input_layout, shapes, choice.module, choice.storage,
             choice.weights, choice.external_io, choice.alignment, choice.kernels,
             dict(_form(text) for text in choice.forms), choice.max_ram or 0, _pools(choice, chosen),
-            parse_pins(choice.pins), choice.shared_arena,
+            parse_pins(choice.pins), choice.shared_arena, choice.pools == OF_ARCHIVE,
         )  # fmt: skip
         library = compile_model(choice.file, options, choice.params)
     if chosen is not None:
@@ -98,7 +98,7 @@ def _pools(choice: Choice, board: Board | None) -> list[Pool]:
         raise Error("--pin goes with --pools", hint="--pools board, or a file of pools")
     if choice.shared_arena and choice.c_api != "ai":
         raise Error("--shared-arena goes with our own C interface", why="applications of ST's bring the arena")
-    return load_pools(choice.pools, board) if choice.pools else []
+    return load_pools(choice.pools, board) if choice.pools not in ("", OF_ARCHIVE) else []
 
 
 def _network_name(choice: Choice) -> str:

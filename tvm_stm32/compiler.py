@@ -31,6 +31,7 @@ class CompileOptions:
     in: ``asm`` (GNU assembly) or ``c``; ``forms`` sets the form of operators' kernels by node (or ``#number``);
     ``max_ram`` is what the arena may have, in bytes (0: no limit). ``pools`` are the memories there are (none: one
     arena), ``pins`` says in which some tensors or constants have to lie; ``shared_arena``: see :class:`Library`.
+    ``archive_pools``: the pools are those of a Model Library Format archive's build.
     """
 
     target: Target
@@ -49,6 +50,7 @@ class CompileOptions:
     pools: Sequence[Pool] = ()
     pins: Mapping[str, str] = field(default_factory=dict)
     shared_arena: str = ""
+    archive_pools: bool = False
 
     def settings(self) -> dict[str, str]:
         """Settings as shown in generated files."""
@@ -69,10 +71,7 @@ class CompileOptions:
             settings["external-io"] = ",".join(self.external_io)
         if self.alignment != 8:
             settings["alignment"] = str(self.alignment)
-        if self.pools:
-            settings["pools"] = ",".join(f"{pool.name}:{pool.size}" if pool.size else pool.name for pool in self.pools)
-        for name, pool in sorted(self.pins.items()):
-            settings[f"pin:{name}"] = pool
+        settings |= _pool_settings(self.pools, self.pins)
         if self.shared_arena:
             settings["shared-arena"] = self.shared_arena
         return settings
@@ -99,7 +98,8 @@ def compile_model(path: Path, options: CompileOptions, params: Path | None = Non
 
 
 def _library_of_archive(path: Path, options: CompileOptions, params: Path | None) -> Library:
-    from .mlf import MlfOptions, load_library
+    from . import memory
+    from .mlf import MlfOptions, archive_pins, archive_pools, load_library
 
     given = {
         "--params": params is not None,
@@ -109,8 +109,7 @@ def _library_of_archive(path: Path, options: CompileOptions, params: Path | None
         "--max-ram": bool(options.max_ram),
         "--external-io": bool(options.external_io),
         "--alignment": options.alignment != 8,
-        "--pools": bool(options.pools),
-        "--shared-arena": bool(options.shared_arena),
+        "--pools and --storage archive": options.storage != "planned" and bool(options.pools or options.archive_pools),
     }
     for option in (name for name, is_given in given.items() if is_given):
         raise ModelError(
@@ -118,11 +117,25 @@ def _library_of_archive(path: Path, options: CompileOptions, params: Path | None
             why="its kernels are compiled for their weights, shapes and layouts",
             hint=f"leave {option} out",
         )
-    library = load_library(path, MlfOptions(options.target, options.name, options.module, options.storage))
+    pooled = bool(options.pools) or options.archive_pools
+    library = load_library(path, MlfOptions(options.target, options.name, options.module, options.storage, pooled))
     if options.weights != "array":  # an archive of this tool says itself where weights go
         library.weights = options.weights
+    if pooled:
+        library.pools = archive_pools(library) if options.archive_pools else [replace(pool) for pool in options.pools]
+        library.settings.update(_pool_settings(library.pools, options.pins))
+        memory.plan(library, {**archive_pins(library), **options.pins})
+        library.notes += memory.pool_notes(library)
     _check_addresses(library)
+    _share_arena(library, options.shared_arena)
     return library
+
+
+def _pool_settings(pools: Sequence[Pool], pins: Mapping[str, str]) -> dict[str, str]:
+    if not pools:
+        return {}
+    names = ",".join(f"{pool.name}:{pool.size}" if pool.size else pool.name for pool in pools)
+    return {"pools": names, **{f"pin:{name}": pool for name, pool in sorted(pins.items())}}
 
 
 def compile_loaded(model: Model, options: CompileOptions) -> Library:
@@ -145,6 +158,10 @@ def compile_loaded(model: Model, options: CompileOptions) -> Library:
         if options.input_layout == "nhwc":
             model = layout.nhwc_inputs(model)
         module = graph.prepare(model, options.target)
+        if options.archive_pools:
+            raise ModelError(
+                "--pools archive goes with a Model Library Format archive", hint="board, or a file of pools"
+            )
         builder = NetworkBuilder(
             module, model, options.target, name, options.level, options.settings(), options.kernels, options.forms
         )

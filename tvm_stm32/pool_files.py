@@ -12,8 +12,8 @@ from .errors import Error, TargetError
 from .library import ARENA_SECTION, WEIGHTS_SECTION, Content, Pool, PoolKind
 from .limits import ADDRESSES
 
-OF_BOARD = "board"
-"""Instead of a file: the pools the board's file has."""
+OF_BOARD, OF_ARCHIVE = "board", "archive"
+"""Instead of a file: the pools the board's file has, or those a Model Library Format archive was built with."""
 
 _DEFAULT: dict[PoolKind, tuple[Content, ...]] = {"ram": ("activations",), "flash": ("constants",)}
 

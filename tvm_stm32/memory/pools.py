@@ -359,7 +359,8 @@ def _place(library: Library, items: Sequence[Item], homes: Sequence[int], alignm
             pool.used = max(buffer.offset + buffer.size for buffer in buffers)
         places |= {buffer.name: (name, buffer.offset) for buffer in buffers}
         if pool is library.arena_pool:
-            library.arena_size, library.arena_alignment = pool.used, alignment
+            # Instances bring an arena even where nothing needs one: C has no empty arrays.
+            library.arena_size, library.arena_alignment = max(pool.used, alignment), alignment
     for name, tensor in library.tensors.items():
         tensor.pool, start = places.get(library.root(name), ("", -1))
         tensor.offset = start + library.root_offset(name) if start >= 0 else -1
