@@ -191,7 +191,11 @@ class Assignment:
         """The cheapest assignment found; None when none fits."""
         for self._effort in (0, _EFFORT):
             self._fits.clear()
-            found = [homes for order in self._orders() if (homes := self._greedy(order)) is not None]
+            # Cheap pools first, and only where nothing fits so, roomy ones.
+            for choose in (self._by_cost, self._by_room):
+                found = [homes for order in self._orders() if (homes := self._greedy(order, choose)) is not None]
+                if found:
+                    break
             start = min(found, key=self.cost) if found else None
             if start is not None:
                 start = self._improved(start)
@@ -235,11 +239,11 @@ class Assignment:
         yield ordered(lambda item: (-item.buffer.size * (item.buffer.last - item.buffer.first + 1),))
         yield ordered(lambda item: (-item.gain * item.buffer.size,))
 
-    def _greedy(self, order: Sequence[int]) -> list[int] | None:
+    def _greedy(self, order: Sequence[int], choose: Callable[[int], list[tuple[int, float]]]) -> list[int] | None:
         homes = [-1] * len(self.items)
         members: list[frozenset[int]] = [frozenset()] * len(self.pools)
         for i in order:
-            for pool, _ in self._by_cost(i):
+            for pool, _ in choose(i):
                 if self.fits(pool, members[pool] | {i}):
                     homes[i] = pool
                     members[pool] |= {i}
@@ -250,6 +254,10 @@ class Assignment:
 
     def _by_cost(self, item: int) -> list[tuple[int, float]]:
         return sorted(self.items[item].costs.items(), key=lambda pair: pair[1])
+
+    def _by_room(self, item: int) -> list[tuple[int, float]]:
+        limits = [pool.size or 1 << 62 for pool in self.pools]
+        return sorted(self.items[item].costs.items(), key=lambda pair: -limits[pair[0]])
 
     def _members(self, homes: Sequence[int]) -> list[frozenset[int]]:
         return [frozenset(i for i, home in enumerate(homes) if home == pool) for pool in range(len(self.pools))]
