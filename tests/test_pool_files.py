@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import copy
+import math
+import random
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support import MLPERF_TINY, ROOT, build_and_run, need_board, shared
 from test_pools import DIGITS, SAMPLES
 
+from tvm_stm32 import memory
 from tvm_stm32.boards import Board, list_boards, load_board
 from tvm_stm32.compiler import CompileOptions, compile_model
 from tvm_stm32.emit import emit
-from tvm_stm32.errors import Error, TargetError
+from tvm_stm32.errors import CapacityError, Error, TargetError
+from tvm_stm32.library import Pool
 from tvm_stm32.memory import cycles
+from tvm_stm32.mlf.checks import check_library
 from tvm_stm32.pool_files import load_pools, parse_pins
 from tvm_stm32.project.firmware import build_image
 from tvm_stm32.project.image import Image
 from tvm_stm32.project.linker import linker_script
+from tvm_stm32.target import Target
 
 SRAM = "{name: SRAM, memory: SRAM, read: 4, write: 4}"
 
@@ -168,6 +177,57 @@ def test_a_model_of_mlperf_tiny_gains_by_fast_memory():
     spread = compile_model(path, CompileOptions(board.target, name="net", pools=pools))
     assert cycles(spread) < 1000
     assert re.search(r"modelled cycles .* fastest memory: 248; [\d,]{7,} with all", "\n".join(spread.notes))
+
+
+@pytest.mark.parametrize("model", ["kws_ref_model", "pretrainedResnet_quant"])
+def test_models_whose_arena_fits_no_pool_give_the_same_bytes(model, tmp_path):
+    need_board("mps3-an547")
+    path, board = shared(MLPERF_TINY / f"{model}.tflite"), load_board("mps3-an547")
+    options = CompileOptions(board.target, name="net", level="ram")
+    plain = compile_model(path, options)
+    size = sum(math.prod(info.shape) for info in plain.inputs)
+    samples = [np.random.default_rng(seed).integers(0, 256, size).astype(np.uint8).tobytes() for seed in range(2)]
+    limit = -(-plain.arena_size * 7 // 80) * 8
+    fast = Pool("DTCM", ".nn_pool_dtcm", limit, holds=("activations", "constants"))
+    slow = Pool("SRAM", ".nn_arena", plain.arena_size - limit // 2, read_cycles=2, write_cycles=1)
+    flash = Pool("SSRAM", ".nn_weights", 0, "flash", ("constants",), 2)
+    library = compile_model(path, replace(options, pools=[slow, fast, flash]))
+    assert 0 < library.arena_size <= slow.size < plain.arena_size and 0 < library.static_pools[0].used <= fast.size
+    expected, _ = build_and_run(plain, "mps3-an547", samples, tmp_path / "plain")
+    assert build_and_run(library, "mps3-an547", samples, tmp_path / "pooled")[0] == expected
+
+
+def test_a_board_is_not_needed(tmp_path):
+    page = (ROOT / "docs" / "memory.md").read_text()
+    examples = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    assert [pool.name for pool in loaded(tmp_path, examples[0], load_board("mps3-an547"))] == ["SRAM", "DTCM", "SSRAM"]
+    pools = loaded(tmp_path, examples[1])
+    assert [pool.section for pool in pools] == [".axi_ram", ".dtcm_ram", ""]
+    library = compile_model(DIGITS, CompileOptions(Target.for_cpu("cortex-m7"), name="net", pools=pools))
+    assert library.arena_alignment == 32 and all(not c.pool or c.offset >= 0 for c in library.constants.values())
+
+
+def test_every_plan_is_sound():
+    generator = random.Random(2)
+    plain = compile_model(DIGITS, CompileOptions(Target.for_cpu("cortex-m4"), name="net"))
+    planned = 0
+    for _ in range(30):
+        library = copy.deepcopy(plain)
+        sizes = [int(plain.arena_size * generator.choice([0.3, 0.5, 0.7, 1.1])) for _ in range(3)]
+        library.pools = [
+            Pool("A", "", sizes[0], "ram", ("activations",), 2, 1),
+            Pool("B", "", sizes[1], "ram", ("activations", "constants", "io")),
+            Pool("C", "", sizes[2], "ram", ("activations", "constants"), 1, 1, 32),
+            Pool("F", ".nn_weights", 0, "flash", ("constants",), 3),
+        ]
+        try:
+            memory.plan(library)
+        except CapacityError:
+            continue
+        check_library(library)
+        assert all(pool.used <= (pool.size or pool.used) for pool in library.pools)
+        planned += 1
+    assert planned > 10
 
 
 def test_the_command_takes_pools_and_pins(tmp_path):

@@ -116,8 +116,9 @@ def _items(library: Library, pins: Mapping[str, int]) -> list[Item]:
     constants = [n for n, pool in enumerate(pools) if "constants" in pool.holds]
     constants.sort(key=lambda n: (pools[n].kind == "ram", n == arena))
     kept = {state.tensor for state in library.states}
-    ends = {library.root(name) for name in (*library.input_tensors, *library.output_tensors)}
-    free = {name for name in (*library.input_tensors, *library.output_tensors) if library.movable(name)}
+    names = [*library.input_tensors, *library.output_tensors]
+    ends = {library.root(name) for name in names}
+    fixed = {library.root(name) for name in names if not library.movable(name)} | kept
     items = []
 
     def add(buffer: Buffer, allowed: Sequence[int]) -> None:
@@ -133,7 +134,7 @@ def _items(library: Library, pins: Mapping[str, int]) -> list[Item]:
         items.append(Item(buffer, {n: _cost(pools[n], words) for n in chosen}))
 
     for buffer in lifetimes(library):
-        if buffer.name in kept or (buffer.name in ends and buffer.name not in free):
+        if buffer.name in fixed:
             add(buffer, [arena])
         else:
             add(buffer, for_io if buffer.name in ends else activations)
