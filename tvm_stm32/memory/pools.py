@@ -19,8 +19,9 @@ from .traffic import Traffic, traffic
 # Assignments looked at by the search that proves, and moves and swaps tried before it.
 _NODES = 4000
 _TRIALS = 2000
-# Effort of a placement where the quick one does not fit (see `planner`).
+# Effort of a placement where the quick one does not fit (see `planner`), and how many there may be.
 _EFFORT = 2000
+_CAREFUL = 60
 
 
 @dataclass(frozen=True)
@@ -186,24 +187,25 @@ class Assignment:
     def __init__(self, items: Sequence[Item], pools: Sequence[Pool], alignments: Sequence[int]) -> None:
         self.items, self.pools, self.alignments = items, pools, alignments
         self._fits: dict[tuple[int, frozenset[int]], bool] = {}
-        self._effort = 0
+        self._careful = 0
 
     def best(self) -> list[int] | None:
         """The cheapest assignment found; None when none fits."""
-        for self._effort in (0, _EFFORT):
-            self._fits.clear()
+        best: list[int] | None = None
+        least = sum(min(item.costs.values()) for item in self.items)
+        for self._careful in (0, _CAREFUL):
+            if best is not None and self.cost(best) <= least + 1e-9:
+                break
+            self._fits = {key: fits for key, fits in self._fits.items() if fits}
             # Cheap pools first, and only where nothing fits so, roomy ones.
             for choose in (self._by_cost, self._by_room):
                 found = [homes for order in self._orders() if (homes := self._greedy(order, choose)) is not None]
-                if found:
+                if best is not None or found:
                     break
-            start = min(found, key=self.cost) if found else None
-            if start is not None:
-                start = self._improved(start)
+            candidates = [*([best] if best is not None else []), *found]
+            start = self._improved(min(candidates, key=self.cost)) if candidates else None
             best = self._proved(start)
-            if best is not None:
-                return best
-        return None
+        return best
 
     def cost(self, homes: Sequence[int]) -> float:
         """Cycles a run."""
@@ -226,7 +228,10 @@ class Assignment:
         if self.pools[pool].kind == "flash" or lower_bound(buffers, alignment) > limit:
             return False
         copies = [replace(buffer) for buffer in buffers]
-        return place(copies, alignment, capacity=limit, effort=self._effort).size <= limit
+        if place(copies, alignment, capacity=limit, effort=0).size <= limit:
+            return True
+        self._careful -= 1
+        return self._careful >= 0 and place(copies, alignment, capacity=limit, effort=_EFFORT).size <= limit
 
     def _orders(self) -> Iterator[list[int]]:
         """Orders in which items choose. Those with one choice come first."""
