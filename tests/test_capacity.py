@@ -98,7 +98,11 @@ def test_nothing_that_cannot_help_is_proposed():
 
 def test_another_memory_of_the_board_only_where_its_emulator_has_it():
     library = digits()
-    assert "image:" not in refusal(library, with_sizes(F405, SRAM=5000)).hint
+    small = with_sizes(F405, SRAM=5000)
+    assert "'image: {ram: CCM}'" in refusal(library, small).hint
+    emulator = small.emulator
+    without = replace(emulator, memories=tuple(memory for memory in emulator.memories if memory.name != "CCM"))
+    assert "image:" not in refusal(library, replace(small, emulator=without)).hint
     board = with_sizes(load_board("mps2-an386"), SRAM=17_000)
     assert "a board file with 'image: {ram: PSRAM}' (16,777,216 bytes)" in refusal(library, board).hint
 

@@ -10,7 +10,10 @@ import pytest
 from support import build_and_run
 
 from tvm_stm32.boards import load_board
+from tvm_stm32.compiler import CompileOptions, compile_model
+from tvm_stm32.emit.emitter import render
 from tvm_stm32.errors import ModelError
+from tvm_stm32.library import Pool
 from tvm_stm32.mlf import MlfOptions, load_library
 from tvm_stm32.project.samples import unpack
 from tvm_stm32.target import Target
@@ -332,3 +335,34 @@ def test_module_without_a_main_function(tmp_path):
     name = "codegen/host/src/default_lib1.c"
     with pytest.raises(ModelError, match="0 functions that run the network"):
         load(tmp_path, {**files, name: files[name].replace("___tvm_main__", "_other")})
+
+
+def pooled(tmp_path, files, **options):
+    path = mlf.write(tmp_path, files)
+    return compile_model(path, CompileOptions(load_board("host").target, name="net", **options))
+
+
+def test_pools_of_the_build_are_pools_of_the_network(tmp_path):
+    library = pooled(tmp_path, user_pools(), archive_pools=True)
+    assert [(pool.name, pool.size, pool.kind) for pool in library.pools] == [
+        ("arena", 0, "ram"), ("sram", 80, "ram"), ("flash", 32, "flash"),
+    ]  # fmt: skip
+    assert library.tensors["pool sram"].pool == "sram" and library.constants["net_pool_flash"].pool == "flash"
+    assert ".nn_pool_sram" in render(library)[".c"] and ".nn_pool_flash" in render(library)["_data.c"]
+    plain = pooled(tmp_path, user_pools())
+    outputs = [build_and_run(each, "host", [X.tobytes()], tmp_path / str(number))[0]
+               for number, each in enumerate((plain, library))]  # fmt: skip
+    assert outputs[0] == outputs[1]
+    # One that holds inputs and outputs is the arena.
+    library = pooled(tmp_path, io_in_pools(), archive_pools=True)
+    assert [(pool.name, pool.kind) for pool in library.pools] == [("sram", "ram"), ("flash", "flash")]
+    with pytest.raises(ModelError, match="has no memory pools of its build"):
+        pooled(tmp_path, internal_pools(), archive_pools=True)
+
+
+def test_pools_of_a_file_take_those_of_their_names(tmp_path):
+    pools = [Pool("MAIN"), Pool("SRAM", ".fast", 1024), Pool("FLASH", ".qspi", 0, "flash", ("constants",))]
+    library = pooled(tmp_path, user_pools(), pools=pools)
+    assert library.tensors["pool sram"].pool == "SRAM" and library.constants["net_pool_flash"].pool == "FLASH"
+    library = pooled(tmp_path, user_pools(), pools=pools, pins={"pool sram": "MAIN"})
+    assert library.tensors["pool sram"].pool == ""

@@ -201,7 +201,7 @@ def test_fields_of_version_7(digits, tmp_path):
     assert document["version"] == 7
     (module,) = document["modules"].values()
     own = module.pop("tvm_stm32")
-    assert own["schema"] == 2 and own["source"] == "src/digits_int8.txt"
+    assert own["schema"] == 3 and own["source"] == "src/digits_int8.txt"
     assert module["model_name"] == "digits_int8"
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ", module["export_datetime"])
     assert module["target"] == ["c -keys=cpu"]
@@ -360,7 +360,7 @@ def own(change):
 @pytest.mark.parametrize(
     ("change", "note"),
     [
-        (own(lambda own: own.update(schema=3, tool="tvm-stm32 9.0")), "tvm-stm32 9.0 in schema 3"),
+        (own(lambda own: own.update(schema=4, tool="tvm-stm32 9.0")), "tvm-stm32 9.0 in schema 4"),
         (own(lambda own: own.update(schema="new", library=[])), "in schema new"),
         (own(lambda own: own["library"].update(colour="blue")), "facts this version does not know"),
         (lambda content: content.update({"parameters/digits_int8.params": b""}), "params is not as this tool wrote it"),
@@ -386,7 +386,7 @@ def test_other_version_or_edited_c_is_read_like_any_archive(change, note, digits
 
 def test_remark_is_shown(digits, tmp_path):
     path = tmp_path / "changed.tar"
-    path.write_bytes(edited(written(digits, tmp_path), own(lambda own: own.update(schema=3))))
+    path.write_bytes(edited(written(digits, tmp_path), own(lambda own: own.update(schema=4))))
     command = [sys.executable, "-m", "tvm_stm32", "emit", str(path), "-o", str(tmp_path / "out"), "--cpu", "host"]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     assert done.stderr.startswith("note: read as an archive of any other tool: it was written by tvm-stm32")
@@ -404,8 +404,8 @@ def test_kernels_for_another_runtime_are_noted(digits, tmp_path):
 def test_variables_of_another_version_are_refused(tmp_path):
     library = compile_loaded(accumulator(), CompileOptions(Target.for_cpu("host")))
     path = tmp_path / "changed.tar"
-    path.write_bytes(edited(written(library, tmp_path), own(lambda own: own.update(schema=3))))
-    with pytest.raises(ModelError, match=r"keeps variables(.|\n)*in schema 3(.|\n)*version of tvm-stm32 that wrote it"):
+    path.write_bytes(edited(written(library, tmp_path), own(lambda own: own.update(schema=4))))
+    with pytest.raises(ModelError, match=r"keeps variables(.|\n)*in schema 4(.|\n)*version of tvm-stm32 that wrote it"):
         read(path)
 
 

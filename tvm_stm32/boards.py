@@ -41,6 +41,21 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class PoolEntry:
+    """A memory pool as a file describes it: see ``$defs/pools`` of the schema; "" and 0: not said."""
+
+    name: str
+    memory: str = ""
+    section: str = ""
+    size: int = 0
+    kind: str = ""
+    holds: tuple[str, ...] = ()
+    read: float = 0.0
+    write: float = 0.0
+    alignment: int = 8
+
+
+@dataclass(frozen=True)
 class Emulator:
     """The QEMU machine that stands in for a board.
 
@@ -61,7 +76,8 @@ class Emulator:
 class Board:
     """A board the project can build for; :data:`HOST` is the portable C build on this computer (no memories).
 
-    ``roles`` maps flash, weights and ram to names in ``memories``; ``stack_size`` is the stack's reserve in bytes.
+    ``roles`` maps flash, weights and ram to names in ``memories``; ``stack_size`` is the stack's reserve in bytes;
+    ``pools`` are memories networks may use.
     """
 
     name: str
@@ -72,6 +88,7 @@ class Board:
     roles: dict[str, str] = field(default_factory=dict, hash=False)
     stack_size: int = DEFAULT_STACK
     emulator: Emulator | None = None
+    pools: tuple[PoolEntry, ...] = ()
 
     @property
     def is_host(self) -> bool:
@@ -104,6 +121,26 @@ class Board:
         other = _by_role(self.emulator.memories, {**self.roles, **self.emulator.roles}, role, self.name)
         return replace(other, size=min(other.size, mine.size))
 
+    def other_memories(self, *, emulated: bool = False) -> list[Memory]:
+        """Memories that have no role in the image; emulated those of them the machine has, none larger than here."""
+        roles: tuple[Role, ...] = ("flash", "weights", "ram")
+        taken = {self.memory(role).name for role in roles}
+        mine = [memory for memory in self.memories if memory.name not in taken]
+        if not emulated or self.emulator is None or not self.emulator.memories:
+            return mine
+        used = {self.memory(role, emulated=True).name for role in roles}
+        known = {memory.name: memory for memory in self.emulator.memories if memory.name not in used}
+        return [
+            replace(known[memory.name], size=min(memory.size, known[memory.name].size))
+            for memory in mine
+            if memory.name in known
+        ]
+
+
+def pool_section(memory: str) -> str:
+    """The section that lies in a memory without a role, by its name; linker scripts of boards have it."""
+    return f".nn_pool_{memory.lower()}"
+
 
 HOST = Board(name="host", title="This computer (portable C)", target=Target("host"), clock_hz=0)
 
@@ -132,10 +169,25 @@ def load_board(name_or_path: str | Path) -> Board:
                 f"unknown board '{text}'",
                 hint="one of: host, " + ", ".join(list_boards()) + "; or the path of a board file",
             )
-    return _from_dict(_read(path), path)
+    return _from_dict(read_checked(path, "board file", board_schema()), path)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def board_schema() -> dict[str, Any]:
+    """The JSON schema of board files; its ``$defs`` describe parts that other files have, too."""
+    schema: dict[str, Any] = json.loads((resource_dir("boards") / "board.schema.json").read_text(encoding="utf-8"))
+    return schema
+
+
+def pool_entries(items: list[dict[str, Any]]) -> tuple[PoolEntry, ...]:
+    """Pools of a file that the schema has accepted."""
+    return tuple(
+        PoolEntry(**{**item, "size": parse_bytes(item.get("size", 0)), "holds": tuple(item.get("holds", ()))})
+        for item in items
+    )
+
+
+def read_checked(path: Path, what: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """The content of a YAML file that fits ``schema``. Raises :class:`TargetError` naming the file and the key."""
     # Neither is needed for the host board, and a null build asks for no other.
     import jsonschema
     import yaml
@@ -150,13 +202,12 @@ def _read(path: Path) -> dict[str, Any]:
 
     try:
         if path.stat().st_size > _LONGEST_FILE:
-            raise TargetError(f"'{path}' is no board file", why=f"it is larger than {_LONGEST_FILE:,} bytes")
+            raise TargetError(f"'{path}' is no {what}", why=f"it is larger than {_LONGEST_FILE:,} bytes")
         data = _integers(yaml.load(path.read_text(encoding="utf-8"), Loader))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise TargetError(f"cannot read board file '{path}'", why=" ".join(str(error).split())[:300]) from error
+        raise TargetError(f"cannot read {what} '{path}'", why=" ".join(str(error).split())[:300]) from error
     if not isinstance(data, dict):
-        raise TargetError(f"'{path}' is no board file", why="it holds no keys, such as 'name: ...'")
-    schema = json.loads((resource_dir("boards") / "board.schema.json").read_text(encoding="utf-8"))
+        raise TargetError(f"'{path}' is no {what}", why=f"it holds no keys, such as '{schema['required'][0]}: ...'")
     problem = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(data))
     if problem is not None:
         # The message quotes the value, which may be the whole file.
@@ -186,9 +237,10 @@ def _from_dict(data: dict[str, Any], path: Path) -> Board:
         target=replace(target, **data.get("features", {})),
         clock_hz=data["clock_hz"],
         memories=_memories(data["memories"], path, "memories"),
-        stack_size=_bytes(image.pop("stack", DEFAULT_STACK)),
+        stack_size=parse_bytes(image.pop("stack", DEFAULT_STACK)),
         roles=image,
         emulator=_emulator(data["emulator"], path) if "emulator" in data else None,
+        pools=pool_entries(data.get("pools", [])),
     )
     _check_roles(board, path)
     return board
@@ -226,7 +278,7 @@ def _check_roles(board: Board, path: Path) -> None:
 
 
 def _memories(entries: list[dict[str, Any]], path: Path, key: str) -> tuple[Memory, ...]:
-    memories = tuple(Memory(e["name"], e["origin"], _bytes(e["size"]), e["access"]) for e in entries)
+    memories = tuple(Memory(e["name"], e["origin"], parse_bytes(e["size"]), e["access"]) for e in entries)
     for index, problem in _overlaps(memories):
         raise TargetError(f"{path}: {key}[{index}]: {problem}")
     return memories
@@ -254,5 +306,6 @@ def _by_role(memories: tuple[Memory, ...], roles: dict[str, str], role: str, boa
     )
 
 
-def _bytes(size: int | str) -> int:
+def parse_bytes(size: int | str) -> int:
+    """Bytes of a size in a file: a number, or one with K or M."""
     return size if isinstance(size, int) else int(size[:-1]) * _UNITS[size[-1]]

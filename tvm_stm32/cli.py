@@ -95,15 +95,28 @@ _COMPILE_OPTIONS = (
 )
 
 
+_POOL_OPTIONS = (
+    click.option(
+        "--pools",
+        default="",
+        metavar="FILE",
+        help="Memories the network may lie in, of a YAML file, 'board': those of the board's file, or 'archive'.",
+    ),
+    click.option(
+        "--pin", "pins", multiple=True, metavar="TENSOR=POOL", help="The pool of one tensor, input, output or constant."
+    ),
+)
+
+
 # Options that make up commands.Choice, beside FILE, --board and --cpu.
 def _model_options(command: _Command) -> _Command:
-    for option in (*_ARCHIVE_OPTIONS, *_COMPILE_OPTIONS):
+    for option in (*_ARCHIVE_OPTIONS, *_POOL_OPTIONS, *_COMPILE_OPTIONS):
         command = option(command)
     return command
 
 
 def _archive_options(command: _Command) -> _Command:
-    for option in _ARCHIVE_OPTIONS:
+    for option in (*_ARCHIVE_OPTIONS, *_POOL_OPTIONS):
         command = option(command)
     return command
 
@@ -130,6 +143,12 @@ _PLACEMENT_OPTIONS = (
         show_default=True,
         callback=lambda _context, _option, value: int(value),
         help="Bytes to which the arena and all tensors in it are aligned.",
+    ),
+    click.option(
+        "--shared-arena",
+        default="",
+        metavar="NAME",
+        help="Networks that do not run at once share the arena of this C name (see the command arena).",
     ),
 )
 
@@ -240,6 +259,19 @@ def doctor_command() -> None:
     from .doctor import run_doctor
 
     raise SystemExit(run_doctor())
+
+
+@cli.command("arena")
+@click.argument("name")
+@click.argument("networks", nargs=-1, required=True)
+@click.option("-o", "--output", "file", type=_File, required=True, help="The C file.")
+def arena_command(name: str, networks: tuple[str, ...], file: Path) -> None:
+    """Write the C of an arena NAME for NETWORKS compiled with --shared-arena NAME: as large as the largest needs."""
+    from .emit.arena import arena_text
+    from .files import make_folder, write_atomically
+
+    make_folder(file.parent)
+    write_atomically({file: arena_text(name, networks)})
 
 
 @cli.command("linker-script", hidden=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .boards import Board, load_board
@@ -16,7 +16,8 @@ from .emit.report import report, report_text
 from .errors import Error, ModelError, TargetError, quoted
 from .files import check_model_file, make_folder, write_atomically
 from .frontends import detect_format
-from .library import Library
+from .library import Library, Pool
+from .pool_files import OF_ARCHIVE, load_pools, parse_pins
 from .quiet import quiet
 from .resources import resource_dir
 from .target import Target
@@ -57,6 +58,9 @@ class Choice:
     external_io: tuple[str, ...] = ()
     alignment: int = 8
     c_api: str = "ai"
+    pools: str = ""
+    pins: tuple[str, ...] = ()
+    shared_arena: str = ""
 
 
 def _compile(choice: Choice) -> tuple[Library, Board | None]:
@@ -80,12 +84,22 @@ def _compile(choice: Choice) -> tuple[Library, Board | None]:
         options = CompileOptions(
             target, choice.level, _network_name(choice), choice.input_layout, shapes, choice.module, choice.storage,
             choice.weights, choice.external_io, choice.alignment, choice.kernels,
-            _forms(choice.forms), choice.max_ram or 0,
+            _forms(choice.forms), choice.max_ram or 0, _pools(choice, chosen),
+            parse_pins(choice.pins), choice.shared_arena, choice.pools == OF_ARCHIVE,
         )  # fmt: skip
         library = compile_model(choice.file, options, choice.params)
     if chosen is not None:
-        check_capacity(library, chosen, fixed=kind == "mlf")
+        # An arena that is a pool has the pool's limit.
+        check_capacity(replace(library, arena_size=0) if library.pools else library, chosen, fixed=kind == "mlf")
     return library, chosen
+
+
+def _pools(choice: Choice, board: Board | None) -> list[Pool]:
+    if choice.pins and not choice.pools:
+        raise Error("--pin goes with --pools", hint="--pools board, or a file of pools")
+    if choice.shared_arena and choice.c_api != "ai":
+        raise Error("--shared-arena goes with our own C interface", why="applications of ST's bring the arena")
+    return load_pools(choice.pools, board) if choice.pools not in ("", OF_ARCHIVE) else []
 
 
 def _network_name(choice: Choice) -> str:

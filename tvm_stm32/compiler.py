@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from .cnames import network_name
+from .cnames import is_reserved, network_name
 from .errors import CapacityError, Error, ModelError, quoted
-from .library import Library
+from .library import Library, Pool
+from .limits import ADDRESSES
 from .model import Model
 from .target import Target
 
-ADDRESSES = 1 << 31
 TENSORS = 255
 LEVELS = ("time", "balanced", "ram", "size")
 ALIGNMENTS = (8, 16, 32)
@@ -28,7 +29,9 @@ class CompileOptions:
     see :class:`Library`; ``external_io`` names inputs and outputs (``all``: every one) that the application places;
     ``alignment`` is that of the arena and everything in it, in bytes. ``kernels`` says what inner kernels are written
     in: ``asm`` (GNU assembly) or ``c``; ``forms`` sets the form of operators' kernels by node (or ``#number``);
-    ``max_ram`` is what the arena may have, in bytes (0: no limit).
+    ``max_ram`` is what the arena may have, in bytes (0: no limit). ``pools`` are the memories there are (none: one
+    arena), ``pins`` says in which some tensors or constants have to lie; ``shared_arena``: see :class:`Library`.
+    ``archive_pools``: the pools are those of a Model Library Format archive's build.
     """
 
     target: Target
@@ -44,6 +47,10 @@ class CompileOptions:
     kernels: str = "asm"
     forms: Mapping[str, str] = field(default_factory=dict)
     max_ram: int = 0
+    pools: Sequence[Pool] = ()
+    pins: Mapping[str, str] = field(default_factory=dict)
+    shared_arena: str = ""
+    archive_pools: bool = False
 
     def settings(self) -> dict[str, str]:
         """Settings as shown in generated files."""
@@ -64,6 +71,9 @@ class CompileOptions:
             settings["external-io"] = ",".join(self.external_io)
         if self.alignment != 8:
             settings["alignment"] = str(self.alignment)
+        settings |= _pool_settings(self.pools, self.pins)
+        if self.shared_arena:
+            settings["shared-arena"] = self.shared_arena
         return settings
 
 
@@ -88,7 +98,8 @@ def compile_model(path: Path, options: CompileOptions, params: Path | None = Non
 
 
 def _library_of_archive(path: Path, options: CompileOptions, params: Path | None) -> Library:
-    from .mlf import MlfOptions, load_library
+    from . import memory
+    from .mlf import MlfOptions, archive_pins, archive_pools, load_library
 
     given = {
         "--params": params is not None,
@@ -99,6 +110,7 @@ def _library_of_archive(path: Path, options: CompileOptions, params: Path | None
         "--max-ram": bool(options.max_ram),
         "--external-io": bool(options.external_io),
         "--alignment": options.alignment != 8,
+        "--pools and --storage archive": options.storage != "planned" and bool(options.pools or options.archive_pools),
     }
     for option in (name for name, is_given in given.items() if is_given):
         raise ModelError(
@@ -106,11 +118,25 @@ def _library_of_archive(path: Path, options: CompileOptions, params: Path | None
             why="its kernels are compiled for their weights, shapes and layouts",
             hint=f"leave {option} out",
         )
-    library = load_library(path, MlfOptions(options.target, options.name, options.module, options.storage))
+    pooled = bool(options.pools) or options.archive_pools
+    library = load_library(path, MlfOptions(options.target, options.name, options.module, options.storage, pooled))
     if options.weights != "array":  # an archive of this tool says itself where weights go
         library.weights = options.weights
+    if pooled:
+        library.pools = archive_pools(library) if options.archive_pools else [replace(pool) for pool in options.pools]
+        library.settings.update(_pool_settings(library.pools, options.pins))
+        memory.plan(library, {**archive_pins(library), **options.pins})
+        library.notes += memory.pool_notes(library)
     _check_addresses(library)
+    _share_arena(library, options.shared_arena)
     return library
+
+
+def _pool_settings(pools: Sequence[Pool], pins: Mapping[str, str]) -> dict[str, str]:
+    if not pools:
+        return {}
+    names = ",".join(f"{pool.name}:{pool.size}" if pool.size else pool.name for pool in pools)
+    return {"pools": names, **{f"pin:{name}": pool for name, pool in sorted(pins.items())}}
 
 
 def compile_loaded(model: Model, options: CompileOptions) -> Library:
@@ -133,6 +159,10 @@ def compile_loaded(model: Model, options: CompileOptions) -> Library:
         if options.input_layout == "nhwc":
             model = layout.nhwc_inputs(model)
         module = graph.prepare(model, options.target)
+        if options.archive_pools:
+            raise ModelError(
+                "--pools archive goes with a Model Library Format archive", hint="board, or a file of pools"
+            )
         searched = "--max-ram" if options.max_ram else "-O ram" if options.level == "ram" else ""
         numbers = [node for node in options.forms if node.startswith("#")]
         if searched and numbers:
@@ -148,9 +178,33 @@ def compile_loaded(model: Model, options: CompileOptions) -> Library:
             library = _finished(fitting(builder, library, options.max_ram), options)
         elif options.level == "ram":
             library = _finished(smallest(builder, library), options)
-    memory.plan(library)
+    library.pools = [replace(pool) for pool in options.pools]
+    memory.plan(library, options.pins)
+    library.notes += memory.pool_notes(library)
     _check_addresses(library)
+    _share_arena(library, options.shared_arena)
     return library
+
+
+def _share_arena(library: Library, name: str) -> None:
+    """Make the library's arena one that other networks use, too."""
+    if not name:
+        return
+    if not re.fullmatch(r"[A-Za-z]\w{0,62}", name, re.ASCII) or is_reserved(name):
+        raise Error(f"--shared-arena: {quoted(name)} is no C name", hint="letters, digits and _, a letter first")
+    if library.states:
+        raise ModelError(
+            f"{library.provenance.file_name} cannot share its arena",
+            why=f"it keeps variables from run to run there ({quoted(library.states[0].name)})",
+            hint="leave it out of the group",
+        )
+    if any(constant.offset >= 0 and not constant.pool for constant in library.constants.values()):
+        raise ModelError(
+            f"{library.provenance.file_name} cannot share its arena",
+            why="copies of constants lie there",
+            hint="let another pool hold constants",
+        )
+    library.shared_arena = name
 
 
 def _finished(library: Library, options: CompileOptions) -> Library:

@@ -146,7 +146,7 @@ class _Search:
 
     def built(self, state: _State) -> Library:
         """The library of a state."""
-        forms = {}
+        forms: dict[str, str] = {}
         chains = {}
         for call, part, rows in zip(state.calls, state.parts, state.rows, strict=True):
             if part is not None and len(part.variables) > 1:

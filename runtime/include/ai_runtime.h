@@ -16,8 +16,8 @@ extern "C" {
 
 /* Generated files check these: a network is compiled against the runtime it was generated for. */
 #define AI_RUNTIME_VERSION_MAJOR 2
-#define AI_RUNTIME_VERSION_MINOR 0
-#define AI_RUNTIME_API_VERSION "2.0.0"
+#define AI_RUNTIME_VERSION_MINOR 1
+#define AI_RUNTIME_API_VERSION "2.1.0"
 
 /* 1: networks hold the names of their operators and call observers; 0: neither costs anything. */
 #ifndef AI_OBSERVER
@@ -255,6 +255,12 @@ const uint8_t *ai_get_params(ai_handle handle); /* start of the weights */
  * its checksum is wrong. `signature` and `size` are those the code was generated with.
  */
 const uint8_t *ai_check_weights(const void *file, uint32_t signature, uint32_t size);
+
+/*
+ * Memory of an input or output (`index` counts inputs, then outputs) that does not lie in the arena: called by a model's
+ * `reset` while an instance is created. At any other time it does nothing, so what the application has set stays.
+ */
+void ai_place(uint32_t index, void *data);
 void ai_observe(const ai_network *network, uint32_t index, ai_node_phase phase);
 #if AI_OBSERVER
 #define AI_NODE_EVENT(network, index, phase)                                                                           \

@@ -15,6 +15,9 @@
 static const char ai_error_none[] = "";
 static const char *ai_create_error = ai_error_none;
 
+/* The instance that is being created, else NULL. */
+static ai_network *ai_created = NULL;
+
 static ai_status ai_fail_create(const char *text, ai_handle *handle)
 {
     ai_create_error = text;
@@ -55,11 +58,20 @@ static ai_status ai_setup(const ai_model_info *model, ai_network *network, ai_pt
         ai_bind(&network->tensors[model->n_inputs + i], &model->outputs[i], arena);
     }
     if (model->reset != NULL) {
+        ai_created = network;
         model->reset(arena);
+        ai_created = NULL;
     }
     network->model = model;
     *handle = network;
     return AI_STATUS_OK;
+}
+
+void ai_place(uint32_t index, void *data)
+{
+    if (ai_created != NULL) {
+        ai_created->tensors[index].data = data;
+    }
 }
 
 ai_status ai_create(const ai_model_info *model, ai_ptr activations, ai_handle *handle)

@@ -13,17 +13,22 @@ folder) and ``report`` of the result are the other nodes. Keywords: ``BOARD`` (n
 dictionary: operators of the report and the form of kernel each shall have), ``MAX_RAM`` (bytes the arena may have),
 ``PARAMS`` (weights of a Relay model), ``WEIGHTS`` (array, incbin, external; the last two make ``target_weights.bin``
 too: ``weights`` of the result), ``EXTERNAL_IO`` (names of inputs and outputs the application places), ``ALIGNMENT``
-(8, 16, 32) and ``C_API`` (ai; x-cube-ai, st-ai: ST's interface under the target's name before the network
-``target_tvm.c``). Files in which an ONNX model keeps its weights are dependencies, found at each build.
+(8, 16, 32), ``POOLS`` (a file of memory pools, or board), ``PINS`` (a dictionary: tensors and the pool of each) and
+``C_API`` (ai; x-cube-ai, st-ai: ST's interface under the target's name before the network ``target_tvm.c``). Files in
+which an ONNX model keeps its weights are dependencies, found at each build.
 
 ``TvmRuntime(folder)`` copies the ai_* runtime into a folder of the build, with ``C_API`` (one or a list) what ST's
 interfaces need as well, and returns the C files; ``files`` of the
 result maps every file of the runtime (``port/port_startup.c``) to its node, ``include`` lists the header folders.
 
+``ArenaGroup(target, networks)`` makes ``target.c``: one arena under the target's name for networks that do not run at
+once. It is linked like any source.
+
 ``NetworkName(path)`` is the C name of a model file.
 
 Variables: PYTHON and TVMSTM32 (how the generator is called), TVMSTM32COM and TVMSTM32COMSTR (the command and what is
-printed for it), TVMSTM32FLAGS (more flags). Other keywords of a call override variables, as with every builder.
+printed for it), TVMSTM32ARENACOM and TVMSTM32ARENACOMSTR (those of an arena), TVMSTM32FLAGS (more flags). Other
+keywords of a call override variables, as with every builder.
 
 What a build depends on goes into ``Value`` nodes (digests as canonical JSON); places of files stay out of signatures,
 so checkouts in different folders share a CacheDir.
@@ -85,6 +90,8 @@ KEYWORDS = (
     "WEIGHTS",
     "EXTERNAL_IO",
     "ALIGNMENT",
+    "POOLS",
+    "PINS",
     "C_API",
 )
 # Folders of the package that do not decide what is generated.
@@ -100,6 +107,18 @@ class Network(NodeList):
     include = None
     report = None
     c_api = "ai"
+    name = ""
+    arena: SharedArena
+
+
+class SharedArena:
+    """Flags of a network's compile that are known when it may have joined a group, after its builder was called."""
+
+    def __init__(self) -> None:
+        self.name = ""
+
+    def __call__(self, target, source, env, for_signature) -> str:  # noqa: ARG002
+        return f"--shared-arena={self.name}" if self.name else ""
 
 
 class Runtime(NodeList):
@@ -259,7 +278,7 @@ def place(env, target: str | Node) -> tuple[Node, str]:
 @builder_method
 def tvm_model(
     env, target, source, BOARD=None, CPU=None, LEVEL="time", KERNELS="asm", FORMS=(), MAX_RAM=0, PARAMS=None,
-    WEIGHTS="array", EXTERNAL_IO=(), ALIGNMENT=8, C_API="ai", **overrides,
+    WEIGHTS="array", EXTERNAL_IO=(), ALIGNMENT=8, POOLS=None, PINS=(), C_API="ai", **overrides,
 ) -> Network:  # fmt: skip
     """The ``TvmModel`` method."""
     folder, name = place(env, env.Flatten([target])[0])
@@ -294,7 +313,16 @@ def tvm_model(
     flags += [] if WEIGHTS == "array" else ["--weights", WEIGHTS]
     flags += [word for name in env.Flatten([EXTERNAL_IO]) for word in ("--external-io", Literal(str(name)))]
     flags += [] if int(ALIGNMENT) == 8 else ["--alignment", str(ALIGNMENT)]
+    if POOLS and str(POOLS) != "board":
+        pools = env.arg2nodes([POOLS], env.fs.File)[0]
+        dependencies.append(pools)
+        flags += ["$(", "--pools", pools, "$)"]
+    elif POOLS:
+        flags += ["--pools", "board"]
+    flags += [word for tensor, pool in sorted(dict(PINS).items()) for word in ("--pin", f"{tensor}={pool}")]
     flags += [] if C_API == "ai" else ["--c-api", C_API]
+    arena = SharedArena()
+    flags.append(arena)
     core, interface = core_name(name, C_API), interface_files(name, C_API)
     suffixes = SUFFIXES if WEIGHTS == "array" else (*SUFFIXES, WEIGHTS_SUFFIX)
     spawn = _CleanSpawn(overrides.pop("SPAWN", env["SPAWN"]))
@@ -319,6 +347,8 @@ def tvm_model(
     network = Network([nodes[0], nodes[2], *(node for node in extra if node.name.endswith(".c"))])
     network.headers = NodeList([*(node for node in extra if node.name.endswith(".h")), nodes[1], nodes[3]])
     network.c_api = C_API
+    network.name = name
+    network.arena = arena
     network.include = folder
     network.report = nodes[4]
     network.weights = None if WEIGHTS == "array" else nodes[len(SUFFIXES)]
@@ -371,6 +401,43 @@ def tvm_runtime(env, folder: str | Node, C_API=()) -> Runtime:
 
 
 @builder_method
+def arena_group(env, target, networks, **overrides) -> NodeList:
+    """The ``ArenaGroup`` method. Networks may be given in lists of lists; each belongs to one group at most."""
+    folder, name = place(env, env.Flatten([target])[0])
+    members = list(_networks(networks))
+    if not members:
+        raise Error(f"ArenaGroup: there is no network for '{name}'", hint="give what TvmModel returned")
+    for network in members:
+        if network.c_api != "ai":
+            raise Error(
+                f"ArenaGroup: '{network.name}' has the C_API {network.c_api}",
+                why="its application brings the activations",
+                hint="give both networks the same activations there",
+            )
+        if network.arena.name not in ("", name):
+            raise Error(f"ArenaGroup: '{network.name}' is in the group '{network.arena.name}' already")
+        network.arena.name = name
+    node = env.Command(
+        folder.File(f"{name}.c"),
+        [],
+        Action("$TVMSTM32ARENACOM", "$TVMSTM32ARENACOMSTR"),
+        TVMSTM32NAME=name,
+        _TVMSTM32NETWORKS=list(dict.fromkeys(network.name for network in members)),
+        IMPLICIT_COMMAND_DEPENDENCIES=0,
+        **overrides,
+    )
+    env.Depends(node, identity(arena=content("emit/arena.py", "cnames.py")))
+    return node
+
+
+def _networks(sources) -> list[Network]:
+    """The networks among what may be lists of lists."""
+    if isinstance(sources, Network):
+        return [sources]
+    return [network for item in sources for network in _networks(item)] if isinstance(sources, (list, tuple)) else []
+
+
+@builder_method
 def name_of_network(_env, path: str | Node) -> str:
     """The ``NetworkName`` method."""
     return network_name(os.path.splitext(os.path.basename(str(path)))[0])
@@ -388,7 +455,10 @@ def generate(env) -> None:
         TVMSTM32COM="$TVMSTM32 compile $( $SOURCE -o ${TARGET.dir} $) --name $TVMSTM32NAME --no-runtime "
         "$_TVMSTM32FLAGS $TVMSTM32FLAGS",
         TVMSTM32COMSTR="",
+        TVMSTM32ARENACOM="$TVMSTM32 arena $TVMSTM32NAME $_TVMSTM32NETWORKS $( -o $TARGET $)",
+        TVMSTM32ARENACOMSTR="",
     )
+    env.AddMethod(arena_group, "ArenaGroup")
     env.AddMethod(tvm_model, "TvmModel")
     env.AddMethod(tvm_runtime, "TvmRuntime")
     env.AddMethod(name_of_network, "NetworkName")

@@ -6,6 +6,7 @@ What depends on the values of weights is in ``NAME_data.c`` alone, so retraining
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from .. import __version__
 from ..cnames import comment_text, string_literal
 from ..files import make_folder, write_atomically
-from ..library import Argument, Call, Library, State
+from ..library import ARENA_SECTION, Argument, Call, Constant, Library, State, Tensor
 from ..library.ctypes import CTYPES
 from ..model import Quantization, TensorInfo
 from .literals import float_literal, initialiser
@@ -95,11 +96,13 @@ def _texts(library: Library, weights: WeightsFile | None, *, static_arena: bool)
                 "count": max(1, constant.data.size),
                 "bytes": max(1, constant.data.size) * constant.data.itemsize,
                 "data": constant.data,
+                "pool": library.pool(constant.pool) if constant.pool and constant.offset < 0 else None,
             }
             for constant in library.constants.values()
         ],
         "initialiser": initialiser,
         "states": [_state(library, state) for state in library.states],
+        **_pools(library),
         "calls": [_call(library, call, facts) for call in library.calls],
         "headers": sorted({header for kernel in library.kernels.values() for header in kernel.headers} - {"math.h"}),
         "uses_math": any(kernel.libm or kernel.uses_float for kernel in library.kernels.values()),
@@ -108,6 +111,7 @@ def _texts(library: Library, weights: WeightsFile | None, *, static_arena: bool)
         "rounding": "AI_ROUND_EVEN" if library.provenance.source_format == "onnx" else "AI_ROUND_AWAY",
     }
     texts_of_calls = "".join(call["text"] for call in values["calls"])
+    values["used_pools"] = [pool for pool in library.static_pools if re.search(rf"\b{pool.variable}\b", texts_of_calls)]
     values["uses_arena"], values["uses_tensors"] = "arena" in texts_of_calls, "tensors[" in texts_of_calls
     texts = {
         suffix: environment.get_template(template).render(values)
@@ -132,7 +136,7 @@ def _tensor(library: Library, info: TensorInfo, tensor: str) -> dict[str, Any]:
         "ndim": len(info.shape),
         "size": library.tensors[tensor].size,
         "elements": int(np.prod(shape)),
-        "offset": f"{library.tensors[tensor].offset}U" if library.tensors[tensor].offset >= 0 else "AI_NO_OFFSET",
+        "offset": f"{library.tensors[tensor].offset}U" if in_arena(library, tensor) else "AI_NO_OFFSET",
         "alignment": np.dtype(info.dtype).itemsize,
         "flags": "0U" if library.movable(tensor) else "AI_TENSOR_FIXED",
         "dtype": _DTYPES[info.dtype],
@@ -142,6 +146,37 @@ def _tensor(library: Library, info: TensorInfo, tensor: str) -> dict[str, Any]:
         "scales": ", ".join(float_literal(scale) for scale in quantization.scale) if quantization else "",
         "zero_points": ", ".join(str(z) for z in quantization.zero_point) if quantization else "",
     }
+
+
+def _pools(library: Library) -> dict[str, Any]:
+    """Pools beside the arena that hold something, and what is put there when an instance is created."""
+    copies = [constant for constant in library.constants.values() if constant.offset >= 0]
+    ends = [library.tensors[name] for name in (*library.input_tensors, *library.output_tensors)]
+    in_flash = {constant.pool for constant in library.constants.values() if constant.offset < 0}
+    return {
+        "static_pools": [pool for pool in library.static_pools if pool.used],
+        "flash_pools": [pool for pool in library.pools if pool.name in in_flash],
+        "arena_section": (library.arena_pool.section if library.arena_pool else "") or ARENA_SECTION,
+        "copies": [
+            {"name": constant.name, "size": constant.data.nbytes, "address": _place_of(library, constant)}
+            for constant in copies
+        ],
+        "copies_in_arena": any(not constant.pool for constant in copies),
+        "placed": [
+            {"index": index, "address": _place_of(library, tensor)} for index, tensor in enumerate(ends) if tensor.pool
+        ],
+        "reset_pools": ({constant.pool for constant in copies} | {tensor.pool for tensor in ends}) - {""},
+    }
+
+
+def _place_of(library: Library, part: Tensor | Constant) -> str:
+    base = library.pool(part.pool).variable if part.pool else "arena"
+    return f"{base} + {part.offset}" if part.offset else base
+
+
+def in_arena(library: Library, tensor: str) -> bool:
+    """Whether an input or output lies there, not in a pool of its own or where the application has it."""
+    return library.tensors[tensor].offset >= 0 and not library.tensors[tensor].pool
 
 
 def _state(library: Library, state: State) -> dict[str, Any]:
@@ -206,10 +241,20 @@ def _position(library: Library, name: str) -> int | None:
     return None
 
 
-def _argument(library: Library, call: Call, argument: Argument) -> str:
+def _home(library: Library, call: Call, argument: Argument) -> tuple[str, int]:
+    """Pool and offset of what a call is handed."""
+    if argument.kind == "workspace":
+        return call.workspace_pool, call.workspace_offset
     if argument.kind == "constant":
+        return library.constants[argument.name].pool, library.constants[argument.name].offset
+    return library.tensors[argument.name].pool, library.tensors[argument.name].offset
+
+
+def _argument(library: Library, call: Call, argument: Argument) -> str:
+    if argument.kind == "constant" and library.constants[argument.name].offset < 0:
         return argument.name
-    qualifier = "" if argument.kind == "workspace" or argument.name in call.outputs else "const "
+    is_written = argument.kind == "workspace" or (argument.kind == "tensor" and argument.name in call.outputs)
+    qualifier = "" if is_written else "const "
     if argument.kind == "tensor":
         position = _position(library, argument.name)
         if position is not None:
@@ -217,8 +262,9 @@ def _argument(library: Library, call: Call, argument: Argument) -> str:
             if behind:
                 return f"({qualifier}{argument.ctype} *)({qualifier}void *)(({qualifier}uint8_t *){data} + {behind})"
             return f"({qualifier}{argument.ctype} *){data}"
-    offset = call.workspace_offset if argument.kind == "workspace" else library.tensors[argument.name].offset
-    address = f"(arena + {offset})" if offset else "arena"
+    pool, offset = _home(library, call, argument)
+    base = library.pool(pool).variable if pool else "arena"
+    address = f"({base} + {offset})" if offset else base
     if argument.ctype == "uint8_t" and not qualifier:
         return address.removeprefix("(").removesuffix(")")
     if argument.ctype in ("int8_t", "uint8_t"):

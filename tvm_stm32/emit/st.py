@@ -114,7 +114,7 @@ def _tensor(library: Library, info: TensorInfo, tensor: str) -> dict[str, Any]:
         "stai_format": "FLOAT32" if info.dtype == "float32" else _FORMATS[info.dtype],
         "flags": _tensor_flags(library, info, tensor, channel_first=channel_first),
         "alignment": max(_ALIGNMENT, np.dtype(info.dtype).itemsize),
-        "inside": library.tensors[tensor].offset >= 0,
+        "inside": library.tensors[tensor].offset >= 0 and not library.tensors[tensor].pool,
         "quantization": _quantization(info.dtype, info.quantization),
     }
 

@@ -60,4 +60,9 @@ def _signature(library: Library, offsets: dict[str, int]) -> int:
             for name, constant in library.constants.items()
         ],
     }
+    if library.pools:
+        facts["pools"] = [
+            [[tensor.pool for tensor in library.tensors.values()], [call.workspace_pool for call in library.calls]],
+            [[constant.pool, constant.offset] for constant in library.constants.values()],
+        ]
     return zlib.crc32(json.dumps(facts, sort_keys=True).encode())

@@ -13,25 +13,74 @@ import numpy as np
 from ..model import Provenance, Quantization, TensorInfo
 
 ArgumentKind = Literal["tensor", "constant", "workspace"]
+PoolKind = Literal["ram", "flash"]
+Content = Literal["activations", "constants", "io"]
+
+ARENA_SECTION, WEIGHTS_SECTION = ".nn_arena", ".nn_weights"
+"""Where the arena and constants go unless a pool or the build says otherwise."""
+
+
+@dataclass
+class Pool:
+    """A memory that holds parts of a network: one buffer in RAM, or a section of constants in flash.
+
+    ``section`` is the linker's ("": the compiler chooses), ``size`` the bytes it may have (0: no limit), ``holds`` what
+    may lie there: activations (with workspaces), constants, io (inputs and outputs). ``read_cycles`` and
+    ``write_cycles`` are what a 32-bit word costs beyond one in the fastest memory. ``used`` is filled in by the memory
+    stage, in bytes.
+    """
+
+    name: str
+    section: str = ""
+    size: int = 0
+    kind: PoolKind = "ram"
+    holds: tuple[Content, ...] = ("activations",)
+    read_cycles: float = 0.0
+    write_cycles: float = 0.0
+    alignment: int = 8
+    used: int = 0
+
+    @property
+    def key(self) -> str:
+        """Its name as macros have it."""
+        return self.name.upper()
+
+    @property
+    def variable(self) -> str:
+        """Its name as C variables have it."""
+        return f"{self.name.lower()}_pool"
+
+    def names(self, network: str) -> set[str]:
+        """C names it has in the code of a network."""
+        return {self.variable, f"{network}_{self.variable}"}
 
 
 @dataclass(frozen=True)
 class Constant:
-    """A weight or table in flash; ``data`` is C-contiguous."""
+    """A weight or table in flash; ``data`` is C-contiguous.
+
+    With an ``offset`` a copy lies there in the RAM pool ``pool`` ("": the arena), from ``ai_create`` on, and is what
+    kernels read. Without one (-1) ``pool`` is the flash pool whose section holds it ("": that of all weights).
+    """
 
     name: str
     data: np.ndarray
+    pool: str = ""
+    offset: int = -1
 
 
 @dataclass
 class Tensor:
-    """A buffer in the arena. ``offset`` is filled in by the memory stage; ``quantization`` is for reports."""
+    """A buffer in the arena, or in the RAM pool ``pool``. ``offset`` is filled in by the memory stage, ``quantization``
+    is for reports.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     offset: int = -1
     quantization: Quantization | None = None
+    pool: str = ""
 
     @property
     def size(self) -> int:
@@ -114,6 +163,7 @@ class Call:
     same_place: str = ""
     detail: str = ""
     workspace_offset: int = -1
+    workspace_pool: str = ""
     costs: list[KernelCost] = field(default_factory=list)
     reason: str = ""
     stages: tuple[Stage, ...] = ()
@@ -137,7 +187,9 @@ class Library:
     arena's sizes by way of planning, where there is a choice. ``weights`` says where constants go (``array``: C text,
     ``incbin``: a binary file the assembler includes, ``external``: one the application places); ``external`` names the
     input and output tensors that get no place in the arena. ``removed_channels`` and ``removed_macs`` count what the
-    graph stage proved needless.
+    graph stage proved needless. ``pools`` are the memories there are, if more than one: the first in RAM that holds
+    activations is the arena, which instances bring; the others are static buffers. ``shared_arena`` is the C name of
+    an arena that networks which do not run at once share, instead of a static one.
     """
 
     name: str
@@ -163,6 +215,8 @@ class Library:
     notes: list[str] = field(default_factory=list)
     removed_channels: int = 0
     removed_macs: int = 0
+    pools: list[Pool] = field(default_factory=list)
+    shared_arena: str = ""
 
     def root(self, name: str) -> str:
         """The tensor whose memory ``name`` lives in (itself, or what it is a reshape of)."""
@@ -181,6 +235,23 @@ class Library:
     def movable(self, name: str) -> bool:
         """Whether an input or output may lie anywhere: it is a buffer of its own, or all of one."""
         return self.root_offset(name) == 0 and self.tensors[self.root(name)].size == self.tensors[name].size
+
+    @property
+    def arena_pool(self) -> Pool | None:
+        """The pool that is the arena; None without pools."""
+        return next((pool for pool in self.pools if pool.kind == "ram" and "activations" in pool.holds), None)
+
+    @property
+    def static_pools(self) -> list[Pool]:
+        """The pools in RAM that are not the arena."""
+        arena = self.arena_pool
+        return [pool for pool in self.pools if pool.kind == "ram" and pool is not arena]
+
+    def pool(self, name: str) -> Pool:
+        """The pool of that name, or the arena's for ""."""
+        found = next((pool for pool in self.pools if pool.name == name), None) if name else self.arena_pool
+        assert found is not None, name
+        return found
 
     @property
     def macs(self) -> int:

@@ -1,14 +1,23 @@
-"""Memory stage: lifetimes of tensors and their places in one arena."""
+"""Memory stage: lifetimes of tensors and their places in one arena, or in several pools."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from ..library import Library
 from .lifetimes import Buffer, lifetimes, needed, workspace_name
 from .planner import place
+from .pools import assign, cycles, pool_notes
 
 
-def plan(library: Library) -> None:
-    """Give every tensor and workspace of ``library`` its offset and set the arena's size."""
+def plan(library: Library, pins: Mapping[str, str] | None = None) -> None:
+    """Give every tensor and workspace of ``library`` its offset and set the arena's size.
+
+    With pools, also the pool of each and of constants (:mod:`.pools`), where ``pins`` names some.
+    """
+    if library.pools:
+        assign(library, pins)
+        return
     buffers = lifetimes(library)
     # C has no empty arrays.
     library.arena_size = max(library.arena_alignment, place(buffers, library.arena_alignment).size)
@@ -33,4 +42,4 @@ def needed_bytes(library: Library) -> list[int]:
     return needed(lifetimes(library), len(library.calls))
 
 
-__all__ = ["Buffer", "arena_size", "needed_bytes", "plan"]
+__all__ = ["Buffer", "arena_size", "cycles", "needed_bytes", "plan", "pool_notes"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..library import Library
+from ..library import Constant, Library
 
 
 @dataclass
 class Buffer:
-    """Memory in use from step ``first`` to step ``last``, both included; ``size`` in bytes.
+    """Memory in use from step ``first`` to step ``last``, both included; ``size`` in bytes. ``pool`` "" is the arena.
 
     Several tensors share one buffer where a kernel's result takes exactly its input's place. Step -1 is before the
     first call. ``below`` names buffers that are used for the last time where this one begins, by a kernel that lets its
@@ -24,6 +24,7 @@ class Buffer:
     tensors: list[str] = field(default_factory=list)
     offset: int = -1
     below: dict[str, int] = field(default_factory=dict)
+    pool: str = ""
 
     def overlaps(self, other: Buffer) -> bool:
         """Whether both are in use at one step."""
@@ -70,24 +71,38 @@ def lifetimes(library: Library) -> list[Buffer]:
 
 
 def placed(library: Library) -> list[Buffer]:
-    """The buffers of a planned library with their places."""
+    """The buffers of a planned library with their places, copies of constants in RAM included."""
     buffers = lifetimes(library)
     for buffer in buffers:
         if buffer.tensors:
-            buffer.offset = library.tensors[buffer.tensors[0]].offset
+            tensor = library.tensors[buffer.tensors[0]]
+            buffer.offset, buffer.pool = tensor.offset, tensor.pool
         else:
-            buffer.offset = library.calls[buffer.first].workspace_offset
+            call = library.calls[buffer.first]
+            buffer.offset, buffer.pool = call.workspace_offset, call.workspace_pool
+    for constant in library.constants.values():
+        if constant.offset >= 0:
+            buffer = constant_buffer(library, constant)
+            buffer.offset, buffer.pool = constant.offset, constant.pool
+            buffers.append(buffer)
     return buffers
+
+
+def constant_buffer(library: Library, constant: Constant) -> Buffer:
+    """Memory for a copy of a constant, which is in use at all times."""
+    return Buffer(constant_name(constant.name), max(1, constant.data.nbytes), -1, len(library.calls))
 
 
 def live_bytes(buffers: Sequence[Buffer], steps: int) -> list[int]:
     """Bytes in use at each step of a planned library; what lies over something else counts once."""
     found = []
     for step in range(steps):
-        end = total = 0
+        total = 0
+        ends: dict[str, int] = {}
         for buffer in sorted((b for b in buffers if b.first <= step <= b.last), key=lambda b: b.offset):
+            end = ends.get(buffer.pool, 0)
             total += max(0, buffer.offset + buffer.size - max(end, buffer.offset))
-            end = max(end, buffer.offset + buffer.size)
+            ends[buffer.pool] = max(end, buffer.offset + buffer.size)
         found.append(total)
     return found
 
@@ -95,6 +110,11 @@ def live_bytes(buffers: Sequence[Buffer], steps: int) -> list[int]:
 def workspace_name(step: int) -> str:
     """Name of the workspace buffer of a call."""
     return f"workspace of call {step}"
+
+
+def constant_name(name: str) -> str:
+    """Name of the buffer of a constant's copy."""
+    return f"constant {name}"
 
 
 def needed(buffers: Sequence[Buffer], steps: int) -> list[int]:

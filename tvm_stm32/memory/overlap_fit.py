@@ -22,8 +22,8 @@ def overlapping(buffers: Sequence[Buffer]) -> bool:
     return any(name in names for buffer in buffers for name in buffer.below)
 
 
-def fit(buffers: Sequence[Buffer], alignment: int, enough: int) -> tuple[list[int], int]:
-    """Offsets and the bound no placement can be below; the search ends at ``enough`` bytes."""
+def fit(buffers: Sequence[Buffer], alignment: int, enough: int, *, improve: bool = True) -> tuple[list[int], int]:
+    """Offsets and the bound no placement can be below; the search ends at ``enough`` bytes, or before it begins."""
     problem = _Overlaps(buffers, alignment)
     bound = max(problem.bound, enough)
     width = problem.upper - problem.lower
@@ -39,7 +39,7 @@ def fit(buffers: Sequence[Buffer], alignment: int, enough: int) -> tuple[list[in
     orders = [np.lexsort(tuple(reversed(key))) for key in keys]
     found = [(problem.first_fit(order), order) for order in orders]
     best, order = min(found, key=lambda pair: problem.size(pair[0]))
-    if len(buffers) <= _IMPROVED:
+    if improve and len(buffers) <= _IMPROVED:
         best = problem.improved(order.tolist(), best, bound)
     return best.tolist(), problem.bound
 

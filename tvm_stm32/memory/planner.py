@@ -64,7 +64,7 @@ def place(
     whole = _problem(buffers, alignment)
     over: tuple[list[int], int] | None = None
     if overlapping(buffers):
-        over = fit(buffers, alignment, capacity)
+        over = fit(buffers, alignment, capacity, improve=effort > 0)
         size = _end(whole, np.array(over[0]))
         if size <= max(over[1], capacity, _load(whole)):
             return _set(buffers, whole, np.array(over[0]), over[1])

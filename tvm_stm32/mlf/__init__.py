@@ -30,6 +30,7 @@ from .fields import Fields
 from .graph import read_graph
 from .graph_network import GraphNetwork
 from .metadata import Metadata, ModuleInfo, choose_module, read_metadata
+from .pools import archive_pins, archive_pools
 from .restore import OtherVersionError, check_target, own_cpu, own_library, renamed
 from .sources import Sources, read_sources
 from .storage import archive_size, place_as_archive
@@ -41,12 +42,16 @@ STORAGES = ("planned", "archive")
 
 @dataclass(frozen=True)
 class MlfOptions:
-    """What an archive is emitted for: target, C name ("" from the file's), module, whose memory plan."""
+    """What an archive is emitted for: target, C name ("" from the file's), module, whose memory plan.
+
+    ``pools_apart``: memory pools of the archive's build can be placed one by one (:mod:`.pools`).
+    """
 
     target: Target
     name: str = ""
     module: str = ""
     storage: str = "planned"
+    pools_apart: bool = False
 
     def settings(self) -> dict[str, str]:
         """Settings as shown in generated files."""
@@ -116,7 +121,7 @@ def _foreign(archive: Archive, data: bytes, metadata: Metadata, module: ModuleIn
     else:
         if options.storage != "planned":
             raise _no_choice(archive.name, options.storage)
-        AotNetwork(library, archive, module, sources, adapters).build()
+        AotNetwork(library, archive, module, sources, adapters, apart=options.pools_apart).build()
     _add_kernels(library, sources, adapters)
     library.notes.append("the multiply-accumulates of its kernels are not known")
     library.notes += [*workspaces.notes, *sources.notes]
@@ -214,4 +219,13 @@ def _check_types(library: Library) -> None:
             )
 
 
-__all__ = ["STORAGES", "MlfOptions", "archive_cpu", "describe_operators", "load_library", "write_archive"]
+__all__ = [
+    "STORAGES",
+    "MlfOptions",
+    "archive_cpu",
+    "archive_pins",
+    "archive_pools",
+    "describe_operators",
+    "load_library",
+    "write_archive",
+]

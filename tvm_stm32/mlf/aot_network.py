@@ -37,16 +37,27 @@ class Pool:
 
 
 class AotNetwork:
-    """Fills ``library`` from a module whose C runs the whole network."""
+    """Fills ``library`` from a module whose C runs the whole network.
+
+    ``apart``: each RAM pool its build named becomes a tensor of its own, so that it can lie anywhere.
+    """
 
     def __init__(
-        self, library: Library, archive: Archive, module: ModuleInfo, sources: Sources, adapters: Adapters
+        self,
+        library: Library,
+        archive: Archive,
+        module: ModuleInfo,
+        sources: Sources,
+        adapters: Adapters,
+        *,
+        apart: bool = False,
     ) -> None:
         self._library = library
         self._archive = archive
         self._module = module
         self._sources = sources
         self._adapters = adapters
+        self._apart = apart
         self._names = Names()
 
     def build(self) -> None:
@@ -63,6 +74,10 @@ class AotNetwork:
             (self._library.inputs if is_input else self._library.outputs).append(info)
             (self._library.input_tensors if is_input else self._library.output_tensors).append(name)
         held = self._tensors_in_pools(inputs, outputs, places, pools)
+        if self._apart and not main.packed:
+            for pool in pools:
+                if pool.data is None and pool.name not in held and not pool.name.startswith("global_workspace"):
+                    held[pool.name] = self._tensor_of(pool.name, pool.size)
         self._call(main, pools, held)
 
     def _pool(self, name: str, header: Header) -> Pool:
@@ -121,13 +136,17 @@ class AotNetwork:
                     continue
                 pool, offset = places[f"{kind}:{sanitized(info.name)}"]
                 if pool not in held:
-                    held[pool] = self._names.new(f"pool {pool}")
-                    self._library.tensors[held[pool]] = Tensor(held[pool], (sizes[pool],), "uint8")
+                    held[pool] = self._tensor_of(pool, sizes[pool])
                 if offset + self._library.tensors[name].size > sizes[pool] or offset % 8:
                     raise ModelError(f"{self._archive.name}: {quoted(info.name)} does not fit its place in '{pool}'")
                 self._library.aliases[name] = held[pool]
                 self._library.alias_offsets[name] = offset
         return held
+
+    def _tensor_of(self, pool: str, size: int) -> str:
+        name = self._names.new(f"pool {pool}")
+        self._library.tensors[name] = Tensor(name, (size,), "uint8")
+        return name
 
     def _call(self, main: MainFunction, pools: list[Pool], held: dict[str, str]) -> None:
         library = self._library

@@ -17,13 +17,14 @@ from ..cnames import network_name
 from ..errors import ModelError, quoted
 from ..library import Argument, Call, Kernel, Library, Tensor
 from ..library.ctypes import CTYPES
+from ..limits import ADDRESSES
 from ..memory.lifetimes import Buffer, placed
 from ..model import Quantization, TensorInfo
 from ..target import known_cpus
+from .check_pools import check_pools, room
 from .ctext import Item, items, parameters
 from .sources import check_files, included, runtime_headers
 
-ARENA_LIMIT = 1 << 31
 _MOST_TENSORS = 255
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)
 _QUALIFIERS = re.compile(r"\b(const|restrict|__restrict|struct)\b|\s")
@@ -36,6 +37,7 @@ def check_library(library: Library) -> None:
     _check_constants(library)
     _check_tensors(library)
     _check_aliases(library)
+    check_pools(library)
     known = {name: _signature(library, name) for name in library.kernels}
     defined = {library.root(name) for name in (*library.input_tensors, *(state.tensor for state in library.states))}
     for index, call in enumerate(library.calls):
@@ -64,7 +66,7 @@ def _check_texts(library: Library) -> None:
         # Settings stand in comments and in one line of text.
         if not f"{key}{value}".isprintable() or _COMMENT.search(f"{key}={value}"):
             raise ModelError(f"the setting {quoted(f'{key}={value}')} cannot stand in a comment")
-    if not 0 <= library.arena_size <= ARENA_LIMIT:
+    if not 0 <= library.arena_size <= ADDRESSES:
         raise ModelError(f"the arena has {library.arena_size:,} bytes")
     if library.arena_alignment not in (1, 2, 4, 8, 16, 32, 64, 128):
         raise ModelError(f"the arena's alignment is {library.arena_alignment}")
@@ -89,7 +91,7 @@ def _check_tensors(library: Library) -> None:
         _check_shape(tensor.shape, tensor.dtype, f"the tensor {quoted(key)}")
         if tensor.quantization is not None:
             _check_numbers(tensor.quantization, f"the tensor {quoted(key)}")
-        if not -1 <= tensor.offset <= ARENA_LIMIT:
+        if not -1 <= tensor.offset <= ADDRESSES:
             raise ModelError(f"the tensor {quoted(key)} lies at {tensor.offset}")
     for name in (*library.input_tensors, *library.output_tensors, *(state.tensor for state in library.states)):
         if name not in library.tensors:
@@ -100,7 +102,7 @@ def _check_shape(shape: tuple[int, ...], dtype: str, where: str) -> None:
     if dtype not in CTYPES:
         raise ModelError(f"{where} is of element type {quoted(dtype)}")
     # Before numpy multiplies: products of hostile extents are beyond 64 bits.
-    if len(shape) > 32 or any(extent < 0 for extent in shape) or math.prod(shape) * 8 > ARENA_LIMIT:
+    if len(shape) > 32 or any(extent < 0 for extent in shape) or math.prod(shape) * 8 > ADDRESSES:
         raise ModelError(f"{where} has a shape that fits no memory of a Cortex-M")
 
 
@@ -130,13 +132,14 @@ def _check_aliases(library: Library) -> None:
         if not all(part in library.tensors for part in seen):
             raise ModelError(f"{quoted(name)} or what it is a part of is no tensor")
     for name, offset in library.alias_offsets.items():
-        if name not in library.aliases or not 0 <= offset <= ARENA_LIMIT:
+        if name not in library.aliases or not 0 <= offset <= ADDRESSES:
             raise ModelError(f"{quoted(name)} is said to lie {offset} bytes behind what it is no part of")
     for name in library.aliases:
         root, offset = library.tensors[library.root(name)], library.root_offset(name)
         if offset + library.tensors[name].size > root.size:
             raise ModelError(f"the tensor {quoted(name)} reaches out of {quoted(root.name)}")
-        if library.tensors[name].offset != (root.offset + offset if root.offset >= 0 else -1):
+        at = library.tensors[name]
+        if (at.pool, at.offset) != (root.pool, root.offset + offset if root.offset >= 0 else -1):
             raise ModelError(f"the tensor {quoted(name)} is not where {quoted(root.name)} has it")
     for state in library.states:
         if state.tensor in library.aliases:
@@ -162,7 +165,7 @@ def _signature(library: Library, key: str) -> list[tuple[str, str]]:
             raise ModelError(f"{where} includes {quoted(header)}", why="the runtime has no such file")
     if any(not re.fullmatch(r"[a-z][a-z0-9]{0,20}", name, re.ASCII) for name in kernel.libm):
         raise ModelError(f"{where} calls a math function whose name is none")
-    if not 0 <= kernel.workspace <= ARENA_LIMIT:
+    if not 0 <= kernel.workspace <= ADDRESSES:
         raise ModelError(f"{where} needs {kernel.workspace} bytes of workspace")
     return _parameters(kernel, items(kernel.source, where), where)
 
@@ -190,11 +193,11 @@ def _check_call(library: Library, call: Call, known: dict[str, list[tuple[str, s
     for name, distance in call.overlaps.items():
         if name not in call.inputs:
             raise ModelError(f"{where} works in place on {quoted(name)}, which is none of its inputs")
-        if not 0 <= distance <= ARENA_LIMIT:
+        if not 0 <= distance <= ADDRESSES:
             raise ModelError(f"{where} works in place at a distance that is no size")
     if call.same_place and call.same_place not in call.inputs:
         raise ModelError(f"{where} works in the place of {quoted(call.same_place)}, which is none of its inputs")
-    if not 0 <= call.workspace <= ARENA_LIMIT or not 0 <= call.macs < 1 << 63:
+    if not 0 <= call.workspace <= ADDRESSES or not 0 <= call.macs < 1 << 63:
         raise ModelError(f"{where} has a workspace or a cost that is no size")
     taken = known[call.kernel]
     if len(taken) != len(call.arguments):
@@ -213,13 +216,14 @@ def _check_argument(library: Library, call: Call, argument: Argument, ctype: str
             raise ModelError(f"{where}: there is no constant {quoted(argument.name)}")
         if base != "void*" and CTYPES[str(library.constants[argument.name].data.dtype)] != argument.ctype:
             raise ModelError(f"{where}: the constant {quoted(argument.name)} is of another type")
+        place = library.constants[argument.name].offset
     elif argument.kind == "tensor":
         if argument.name not in (*call.inputs, *call.outputs):
             raise ModelError(f"{where} hands {quoted(argument.name)} over, which is neither its input nor its output")
         place = library.tensors[argument.name].offset
     else:
         place = call.workspace_offset
-        if call.workspace and (place < 0 or place + call.workspace > library.arena_size):
+        if call.workspace and (place < 0 or place + call.workspace > room(library, call.workspace_pool)):
             raise ModelError(f"the workspace of {where} lies outside the arena")
         if not call.workspace:
             raise ModelError(f"{where} hands a workspace over and has none")
@@ -257,10 +261,12 @@ def _check_places(library: Library) -> None:
     known = set()
     for buffer in buffers:
         known.update(buffer.tensors)
-        if buffer.offset < 0 or buffer.offset + buffer.size > library.arena_size:
-            raise ModelError(f"{quoted(buffer.name)} lies outside the arena")
+        if buffer.offset < 0 or buffer.offset + buffer.size > room(library, buffer.pool):
+            where = f"the pool {quoted(buffer.pool)}" if buffer.pool else "the arena"
+            raise ModelError(f"{quoted(buffer.name)} lies outside {where}")
         for name in buffer.tensors:
-            if library.tensors[name].offset != buffer.offset:
+            tensor = library.tensors[name]
+            if (tensor.offset, tensor.pool) != (buffer.offset, buffer.pool):
                 raise ModelError(f"{quoted(name)} is not where {quoted(buffer.name)} is, whose place it takes")
     ends = [*library.input_tensors, *library.output_tensors]
     for name in {library.root(name) for call in library.calls for name in (*call.inputs, *call.outputs)} | set(ends):
@@ -270,7 +276,8 @@ def _check_places(library: Library) -> None:
             library.root(end) == library.root(name) and library.movable(end) for end in ends
         ):
             raise ModelError(f"the tensor {quoted(name)} has no place in the arena")
-    _check_overlaps([buffer for buffer in buffers if buffer.size])
+    for pool in {buffer.pool for buffer in buffers}:
+        _check_overlaps([buffer for buffer in buffers if buffer.size and buffer.pool == pool])
 
 
 def _check_overlaps(buffers: list[Buffer]) -> None:

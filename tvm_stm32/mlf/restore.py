@@ -17,7 +17,7 @@ from typing import Any
 from .. import params as params_file
 from ..cnames import network_name
 from ..errors import ModelError, TargetError, quoted
-from ..library import Argument, Call, Constant, Kernel, Library
+from ..library import Argument, Call, Kernel, Library
 from ..resources import resource_dir
 from ..target import Target, known_cpus
 from .archive import Archive
@@ -25,7 +25,7 @@ from .checks import check_library
 from .document import Rules, from_document, schema
 from .metadata import KEY, ModuleInfo
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of what stands under it; a field with a default may be added without a new one."""
 
 _MOST = 65535
@@ -169,7 +169,7 @@ def renamed(library: Library, wanted: str) -> Library:
         library,
         name=name,
         kernels={names[key]: kernel(old) for key, old in library.kernels.items()},
-        constants={names[key]: Constant(names[key], old.data) for key, old in library.constants.items()},
+        constants={names[key]: dataclasses.replace(old, name=names[key]) for key, old in library.constants.items()},
         calls=[call(old) for old in library.calls],
     )
 

@@ -197,7 +197,8 @@ def check_image(elf: Path, board: Board, *, emulated: bool = True) -> None:
             raise FirmwareError(f"{place} holds variables, but {home.name} cannot be written")
     for segment in image.segments:
         size = segment.file_size
-        if size and not any(home.contains(segment.load_address, size) for home in (flash, weights)):
+        lasting = [home for home in homes if home.name in (flash.name, weights.name) or "w" not in home.access]
+        if size and not any(home.contains(segment.load_address, size) for home in lasting):
             raise FirmwareError(
                 f"{elf.name}: {size} bytes are loaded at 0x{segment.load_address:08x}, outside {flash.name}",
                 why="only the flash keeps its content without power",

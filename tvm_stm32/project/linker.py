@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from string import Template
 
-from ..boards import Board
+from ..boards import Board, Memory, pool_section
 from ..cnames import comment_text
 from ..errors import TargetError
 from ..resources import resource_dir
@@ -30,17 +30,36 @@ def linker_script(board: Board, *, emulated: bool = True, stack_size: int | None
         raise TargetError(f"a stack of {stack} bytes does not fit {ram.name} of {board.name} ({ram.size} bytes)")
     separate = weights.name != flash.name
     region = f"    WEIGHTS (r) : ORIGIN = {weights.origin:#010x}, LENGTH = {weights.size:#x}\n" if separate else ""
+    others = board.other_memories(emulated=emulated)
+    region += "".join(
+        f"    POOL_{memory.name} ({memory.access}) : ORIGIN = {memory.origin:#010x}, LENGTH = {memory.size:#x}\n"
+        for memory in others
+    )
     template = Template((resource_dir("runtime") / "port" / "image.ld.in").read_text(encoding="utf-8"))
     return template.substitute(
         title=comment_text(board.title),
         flash_name=flash.name,
         flash_origin=f"{flash.origin:#010x}",
         flash_size=f"{flash.size:#x}",
-        weights_region=region,
+        other_regions=region,
+        pools="".join(_pool_section(memory) for memory in others),
         weights="WEIGHTS" if separate else "FLASH",
         ram_name=ram.name,
         ram_origin=f"{ram.origin:#010x}",
         ram_size=f"{ram.size:#x}",
         stack_size=stack,
         fault_stack_size=FAULT_STACK_SIZE,
+    )
+
+
+def _pool_section(memory: Memory) -> str:
+    """The output section of networks' pools in a memory without a role."""
+    section, label = pool_section(memory.name), f"__nn_pool_{memory.name.lower()}"
+    comment, load = ("Not cleared, likewise. ", " (NOLOAD)") if "w" in memory.access else ("", "")
+    return (
+        f"    /* {comment}Memory pools in {memory.name}. */\n"
+        f"    {section}{load} : ALIGN(16)\n    {{\n        {label}_start__ = .;\n"
+        f"        *({section} {section}.*)\n        {label}_end__ = .;\n    }} > POOL_{memory.name}\n"
+        f"    ASSERT({label}_end__ - {label}_start__ <= LENGTH(POOL_{memory.name}),"
+        f' "pools do not fit {memory.name}")\n\n'
     )

@@ -1,0 +1,263 @@
+"""Several memories: the assignment is the cheapest there is, code over two pools gives the same bytes."""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import itertools
+import random
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support import ROOT, build_and_run, random_bytes
+from test_memory import elementwise
+from test_mlf_write import read, written
+from test_mlf_write_hostile import attempt, put
+from test_placement import Program
+from test_state import accumulator
+
+from tvm_stm32 import memory
+from tvm_stm32.boards import load_board
+from tvm_stm32.compiler import CompileOptions, compile_loaded, compile_model
+from tvm_stm32.emit import emit
+from tvm_stm32.emit.arena import arena_text
+from tvm_stm32.emit.emitter import render
+from tvm_stm32.errors import CapacityError, Error, ModelError
+from tvm_stm32.library import Library, Pool
+from tvm_stm32.memory.lifetimes import Buffer, placed
+from tvm_stm32.memory.planner import place
+from tvm_stm32.memory.pools import Assignment, Item
+from tvm_stm32.memory.traffic import traffic
+from tvm_stm32.project.firmware import build_image
+from tvm_stm32.project.inference import run_samples
+from tvm_stm32.target import Target
+
+DIGITS = ROOT / "examples" / "digits" / "digits_int8.onnx"
+SLOW = Pool("SRAM", holds=("activations",), read_cycles=2, write_cycles=1)
+FLASH = Pool("FLASH", section=".nn_weights", kind="flash", holds=("constants",), read_cycles=3)
+SAMPLES = [random_bytes(np.random.default_rng(seed), (1, 1, 8, 8)).tobytes() for seed in range(3)]
+
+
+def fast(size: int, *holds: str) -> Pool:
+    return Pool("DTCM", size=size, holds=holds or ("activations", "constants"))  # type: ignore[arg-type]
+
+
+def pooled(*pools: Pool, board: str = "host", pins: dict[str, str] | None = None, **options: object) -> Library:
+    """The digits network over copies of the pools."""
+    library = compile_model(DIGITS, CompileOptions(load_board(board).target, name="net", **options))  # type: ignore[arg-type]
+    library.pools = [copy.copy(pool) for pool in pools]
+    memory.plan(library, pins)
+    return library
+
+
+def random_items(generator: random.Random, count: int) -> list[Item]:
+    items = []
+    for number in range(count):
+        first = generator.randrange(6)
+        buffer = Buffer(str(number), 8 * generator.randrange(1, 20), first, first + generator.randrange(3))
+        words = generator.randrange(1, 100)
+        items.append(Item(buffer, {0: 3.0 * words, 1: 0.0, 2: 1.0 * words}))
+    return items
+
+
+def test_small_networks_get_the_cheapest_assignment():
+    generator = random.Random(5)
+    known = {True: 0, False: 0}
+    for number in range(40):
+        items = random_items(generator, 6)
+        limits = [generator.choice([80, 120]) if number % 2 else 0, 160, 120]
+        pools = [Pool(name, size=size) for name, size in zip("ABC", limits, strict=True)]
+        assignment = Assignment(items, pools, [8, 8, 8])
+        costs = [
+            assignment.cost(homes)
+            for homes in itertools.product(range(3), repeat=len(items))
+            if all(
+                not limit or needed([copy.copy(i.buffer) for i, h in zip(items, homes, strict=True) if h == n]) <= limit
+                for n, limit in enumerate(limits)
+            )
+        ]
+        best = assignment.best()
+        known[bool(costs)] += 1
+        assert (best is not None) == bool(costs)
+        assert best is None or assignment.cost(best) == pytest.approx(min(costs))
+    assert min(known.values()) >= 3
+
+
+def needed(buffers: list[Buffer]) -> int:
+    return place(buffers, 8).size if buffers else 0
+
+
+def test_what_fits_no_single_pool_is_spread_over_two():
+    library = elementwise(False)  # 128 bytes in use at once
+    library.pools = [Pool("A", size=64), Pool("B", size=64)]
+    memory.plan(library)
+    assert [pool.used for pool in library.pools] == [64, 64]
+    # Inputs and outputs are in the arena, so the tensor between them is not.
+    assert [library.tensors[name].pool for name in ("in", "mid", "out")] == ["", "B", ""]
+
+
+def test_without_room_the_pools_and_their_needs_are_named():
+    library = elementwise(False)
+    library.pools = [Pool("A", size=64), Pool("B", size=56)]
+    with pytest.raises(CapacityError, match=r"A needs 128 bytes and has 64; B needs 0 bytes and has 56"):
+        memory.plan(library)
+
+
+def test_results_lie_over_inputs_within_a_pool_only():
+    library = elementwise(True)
+    library.pools = [Pool("A", size=64), Pool("B", size=64)]
+    memory.plan(library, {"mid": "B"})
+    assert library.tensors["mid"].pool == "B" and library.tensors["in"].offset == library.tensors["out"].offset == 0
+    memory.plan(library, {"mid": "A"})
+    assert [pool.used for pool in library.pools] == [64, 0]
+
+
+def test_pins_are_kept_and_checked():
+    library = pooled(SLOW, fast(0), FLASH)
+    name = next(name for name, constant in library.constants.items() if constant.offset >= 0)
+    assert pooled(SLOW, fast(0), FLASH, pins={name: "flash"}).constants[name].offset == -1
+    for pins, message in (
+        ({"nothing": "DTCM"}, "has no such tensor, constant or workspace"),
+        ({name: "TCM"}, "there is no pool 'TCM'.*SRAM, DTCM, FLASH"),
+        ({name: "SRAM"}, "cannot lie in pool SRAM"),
+    ):
+        with pytest.raises(Error, match=f"(?s){message}"):
+            pooled(SLOW, fast(0), FLASH, pins=pins)
+
+
+def test_faster_memory_is_used_for_what_is_touched_most():
+    slow = memory.cycles(pooled(SLOW, FLASH))
+    costs = [memory.cycles(pooled(SLOW, fast(size), FLASH)) for size in (256, 1024, 4096, 0)]
+    assert slow > costs[0] > costs[1] > costs[2] > costs[3]
+    library = pooled(SLOW, fast(1024), FLASH)
+    touched = traffic(library)
+    density = {b.name: touched[b.name].reads / b.size for b in placed(library) if b.pool == "DTCM"}
+    assert library.static_pools[0].used <= 1024 and density
+    assert not any(pooled(SLOW, fast(0, "activations"), FLASH).constants[name].pool for name in library.constants)
+
+
+def test_variables_stay_with_their_instance():
+    library = compile_loaded(accumulator(), CompileOptions(Target.for_cpu("host"), name="net"))
+    library.pools = [copy.copy(SLOW), fast(0)]
+    memory.plan(library)
+    assert all(not library.tensors[state.tensor].pool for state in library.states)
+
+
+@pytest.mark.parametrize("board", ["host", "mps2-an386", "mps3-an547"])
+@pytest.mark.parametrize("weights", ["array", "incbin"])
+def test_code_over_two_pools_gives_the_same_bytes(board, weights, tmp_path):
+    target = load_board(board).target
+    plain = compile_model(DIGITS, CompileOptions(target, name="net"))
+    library = pooled(SLOW, fast(1200), FLASH, board=board, weights=weights)
+    assert any(constant.offset >= 0 for constant in library.constants.values())
+    assert any(tensor.pool for tensor in library.tensors.values()) or any(c.workspace_pool for c in library.calls)
+    expected, _ = build_and_run(plain, board, SAMPLES, tmp_path / "plain")
+    assert build_and_run(library, board, SAMPLES, tmp_path / "pooled")[0] == expected
+
+
+@pytest.mark.parametrize("board", ["host", "mps3-an547"])
+def test_inputs_and_outputs_in_a_pool_of_their_own(board, tmp_path):
+    target = load_board(board).target
+    plain = compile_model(DIGITS, CompileOptions(target, name="net"))
+    library = pooled(SLOW, Pool("DMA", holds=("io",), alignment=32), FLASH, board=board)
+    assert {library.tensors[name].pool for name in (*library.input_tensors, *library.output_tensors)} == {"DMA"}
+    assert "AI_NO_OFFSET" in render(library)[".c"]
+    expected, _ = build_and_run(plain, board, SAMPLES, tmp_path / "plain")
+    assert build_and_run(library, board, SAMPLES, tmp_path / "pooled")[0] == expected
+    # One of both, where the pool holds activations as well.
+    for holds in (("activations", "io"), ("activations", "constants", "io")):
+        library = pooled(SLOW, Pool("DMA", holds=holds), FLASH, board=board)
+        assert build_and_run(library, board, SAMPLES, tmp_path / "-".join(holds))[0] == expected
+
+
+def test_an_application_may_still_move_ends_and_a_reset_leaves_them(tmp_path):
+    library = pooled(SLOW, Pool("DMA", holds=("io",)), FLASH)
+    plain = Program(compile_model(DIGITS, CompileOptions(load_board("host").target, name="net")), tmp_path / "plain")
+    program = Program(library, tmp_path / "pooled")
+    assert plain.create() == program.create() == ""
+    assert program.run(SAMPLES[0], 10) == plain.run(SAMPLES[0], 10)
+    memory_of_application = ctypes.create_string_buffer(SAMPLES[1], len(SAMPLES[1]))
+    data = program.image.ai_get_input(program.handle, 0).contents
+    data[1] = ctypes.addressof(memory_of_application)
+    assert program.image.ai_reset(program.handle) == 0
+    assert data[1] == ctypes.addressof(memory_of_application)
+    assert program.run(SAMPLES[1], 10) == plain.run(SAMPLES[1], 10)
+
+
+def test_shared_arenas_are_for_networks_that_keep_nothing_there():
+    options = CompileOptions(Target.for_cpu("host"), name="net", shared_arena="scratch")
+    assert "extern uint8_t scratch[];" in render(compile_model(DIGITS, options))[".c"]
+    with pytest.raises(ModelError, match="cannot share its arena"):
+        compile_loaded(accumulator(), options)
+    keeping = replace(options, pools=[Pool("SRAM", holds=("activations", "constants")), FLASH])
+    with pytest.raises(ModelError, match="copies of constants lie there"):
+        compile_model(DIGITS, keeping)
+    with pytest.raises(Error, match="is no C name"):
+        compile_model(DIGITS, replace(options, shared_arena="int"))
+    for name, networks in (("int", ["a"]), ("a b", ["a"]), ("scratch", ["A"])):
+        with pytest.raises(Error, match="is no C name"):
+            arena_text(name, networks)
+
+
+def test_constants_are_copied_into_each_instances_arena(tmp_path):
+    library = pooled(Pool("SRAM", size=6000, holds=("activations", "constants")), FLASH)
+    copies = [constant for constant in library.constants.values() if constant.offset >= 0]
+    assert copies and all(constant.pool == "" for constant in copies)
+    plain = compile_model(DIGITS, CompileOptions(load_board("host").target, name="net"))
+    expected, _ = build_and_run(plain, "host", SAMPLES, tmp_path / "plain")
+    assert build_and_run(library, "host", SAMPLES, tmp_path / "pooled")[0] == expected
+    assert "(void)arena" not in render(library)[".c"]
+
+
+def test_a_build_may_bring_the_buffer(tmp_path):
+    library = pooled(SLOW, fast(1200), FLASH)
+    emit(library, tmp_path)
+    (tmp_path / "own.c").write_text(
+        '#include "net.h"\nextern uint8_t own[];\n'
+        "__attribute__((aligned(AI_NET_POOL_DTCM_ALIGNMENT))) uint8_t own[AI_NET_POOL_DTCM_SIZE];\n"
+    )
+    sources = [tmp_path / name for name in ("net.c", "net_data.c", "own.c")]
+    image = build_image(
+        sources,
+        [tmp_path],
+        load_board("host"),
+        tmp_path,
+        "test",
+        network="net",
+        defines=["AI_NET_POOL_DTCM_BUFFER=own"],
+        warnings_as_errors=True,
+    )
+    outputs, _ = run_samples(image, load_board("host"), SAMPLES, count="none", timeout_s=60)
+    assert outputs == build_and_run(library, "host", SAMPLES, tmp_path / "static")[0]
+
+
+def test_macros_name_a_pool():
+    library = pooled(SLOW, Pool("DTCM", ".dtcm", size=1200, holds=("activations", "constants")), FLASH)
+    text, header = (render(library)[suffix] for suffix in (".c", ".h"))
+    assert '#define AI_NET_POOL_DTCM_SECTION ".dtcm"' in text
+    assert "extern uint8_t AI_NET_POOL_DTCM_BUFFER[];" in text
+    assert re.search(r"#define AI_NET_POOL_DTCM_SIZE \d+U", header)
+
+
+def test_an_archive_keeps_pools_and_they_are_checked(tmp_path):
+    library = pooled(SLOW, fast(1200), FLASH)
+    assert render(read(written(library, tmp_path))) == render(library)
+    number = next(i for i, constant in enumerate(library.constants.values()) if constant.offset >= 0)
+    tensor = next(i for i, tensor in enumerate(library.tensors.values()) if tensor.offset >= 0)
+    for change, message in (
+        (put("pools", 1, "name", value='D"TCM'), "has no C name"),
+        (put("pools", 1, "name", value="sram"), "two pools have one name"),
+        (put("pools", 1, "section", value='.x"; evil'), "which is no section"),
+        (put("pools", 1, "alignment", value=3), "aligned to 3"),
+        (put("pools", 1, "read_cycles", value="nan"), "a speed that is none"),
+        (put("pools", 1, "used", value=8), "lies outside the"),
+        (put("pools", 1, "used", value=1 << 40), "are used"),
+        (put("pools", 0, "kind", value="flash"), "holds more than constants"),
+        (put("constants", number, "pool", value="FLASH"), "lies in the pool 'FLASH'"),
+        (put("constants", number, "offset", value=1 << 20), "lies outside the pool"),
+        (put("tensors", tensor, "pool", value="nowhere"), "lies in the pool 'nowhere'|is not where"),
+        (put("shared_arena", value="int"), "no C name of an arena"),
+    ):
+        assert re.search(message, attempt(library, change, tmp_path)), message
