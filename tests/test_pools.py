@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support import ROOT, build_and_run, random_bytes
+from support import MLPERF_TINY, ROOT, build_and_run, random_bytes, shared
 from test_memory import elementwise
 from test_mlf_write import read, written
 from test_mlf_write_hostile import attempt, put
@@ -24,6 +24,8 @@ from tvm_stm32.compiler import CompileOptions, compile_loaded, compile_model
 from tvm_stm32.emit import emit
 from tvm_stm32.emit.arena import arena_text
 from tvm_stm32.emit.emitter import render
+from tvm_stm32.emit.page import html_page
+from tvm_stm32.emit.report import report
 from tvm_stm32.errors import CapacityError, Error, ModelError
 from tvm_stm32.library import Library, Pool
 from tvm_stm32.memory.lifetimes import Buffer, placed
@@ -261,3 +263,22 @@ def test_an_archive_keeps_pools_and_they_are_checked(tmp_path):
         (put("shared_arena", value="int"), "no C name of an arena"),
     ):
         assert re.search(message, attempt(library, change, tmp_path)), message
+
+
+def test_reports_show_pool_by_pool():
+    pools = [
+        Pool("SRAM", size=1 << 20, read_cycles=2, write_cycles=1),
+        Pool("DTCM", size=16_384, holds=("activations", "constants")),
+        Pool("SSRAM", kind="flash", holds=("constants",), read_cycles=2),
+    ]
+    model = shared(MLPERF_TINY / "kws_ref_model.tflite")
+    library = compile_model(model, CompileOptions(Target.for_cpu("cortex-m55"), pools=tuple(pools)))
+    facts = report(library)["memory"]
+    assert [pool["name"] for pool in facts["pools"]] == ["SRAM", "DTCM"]
+    assert facts["pools"][1]["bytes"] == library.pools[1].used <= facts["pools"][1]["limit"] == 16_384
+    for pool in facts["pools"]:
+        ends = [b["offset"] + b["bytes"] for b in facts["buffers"] if b["pool"] == pool["name"]]
+        assert max(ends, default=0) <= pool["bytes"]
+    assert {"constant", "activation"} <= {b["kind"] for b in facts["buffers"] if b["pool"] == "DTCM"}
+    page = html_page(library)
+    assert "DTCM: addresses over time" in page and "SRAM: addresses over time" in page

@@ -257,8 +257,9 @@ const uint8_t *ai_get_params(ai_handle handle); /* start of the weights */
 const uint8_t *ai_check_weights(const void *file, uint32_t signature, uint32_t size);
 
 /*
- * Memory of an input or output (`index` counts inputs, then outputs) that does not lie in the arena: called by a model's
- * `reset` while an instance is created. At any other time it does nothing, so what the application has set stays.
+ * Memory of an input or output (`index` counts inputs, then outputs) that does not lie in the arena: called by a
+ * model's `reset` while an instance is created. At any other time it does nothing, so what the application has set
+ * stays.
  */
 void ai_place(uint32_t index, void *data);
 void ai_observe(const ai_network *network, uint32_t index, ai_node_phase phase);

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..library import Call, Library
-from ..memory.lifetimes import Buffer, live_bytes, placed
+from ..memory.lifetimes import Buffer, constant_name, live_bytes, placed
 
 ARENA = "arena"
 
@@ -24,11 +24,11 @@ def memory_facts(library: Library) -> dict[str, Any]:
         for step in range(max(0, buffer.first), min(steps - 1, buffer.last) + 1):
             in_use[step].append(buffer)
     return {
-        "pools": [{"name": ARENA, "bytes": library.arena_size, "alignment": library.arena_alignment}],
+        "pools": _pools(library),
         "buffers": [
             {
                 "name": buffer.name,
-                "pool": ARENA,
+                "pool": buffer.pool or _arena_name(library),
                 "kind": _kind(library, buffer),
                 "first": buffer.first,
                 "last": buffer.last,
@@ -42,10 +42,30 @@ def memory_facts(library: Library) -> dict[str, Any]:
     }
 
 
+def _arena_name(library: Library) -> str:
+    arena = library.arena_pool
+    return arena.name if arena is not None else ARENA
+
+
+def _pools(library: Library) -> list[dict[str, Any]]:
+    """The arena, then the other pools in RAM; ``limit`` is what a pool may have (0: nothing said)."""
+    arena = library.arena_pool
+    limit = arena.size if arena is not None else 0
+    first = {"bytes": library.arena_size, "alignment": library.arena_alignment, "limit": limit}
+    return [
+        {"name": _arena_name(library), **first},
+        *(
+            {"name": pool.name, "bytes": pool.used, "alignment": pool.alignment, "limit": pool.size}
+            for pool in library.static_pools
+        ),
+    ]
+
+
 def _kind(library: Library, buffer: Buffer) -> str:
     names = set(buffer.tensors)
     if not names:
-        return "workspace"
+        copies = {constant_name(constant.name) for constant in library.constants.values() if constant.offset >= 0}
+        return "constant" if buffer.name in copies else "workspace"
     if names & {state.tensor for state in library.states}:
         return "state"
     if names & {library.root(name) for name in library.input_tensors}:
@@ -64,7 +84,7 @@ def _over(buffer: Buffer, others: list[Buffer]) -> list[dict[str, Any]]:
     return [
         {"name": other.name, "bytes": _shared(buffer, other)}
         for other in others
-        if other.first < buffer.first and _shared(buffer, other) > 0
+        if other.first < buffer.first and other.pool == buffer.pool and _shared(buffer, other) > 0
     ]
 
 
@@ -79,7 +99,8 @@ def _peak(library: Library, buffers: list[Buffer], in_use: list[list[Buffer]]) -
     parts, before = [], 0
     for number, (role, buffer) in enumerate(roles, start=1):
         # Of one step: what the first so many buffers cover.
-        covered = live_bytes([Buffer(b.name, b.size, 0, 0, offset=b.offset) for _, b in roles[:number]], 1)[0]
+        first = [Buffer(b.name, b.size, 0, 0, offset=b.offset, pool=b.pool) for _, b in roles[:number]]
+        covered = live_bytes(first, 1)[0]
         parts.append({"name": buffer.name, "role": role, "bytes": buffer.size, "adds": covered - before})
         before = covered
     return {"step": step, "bytes": live[step], "buffers": parts}
@@ -89,7 +110,7 @@ def _role(library: Library, call: Call, buffer: Buffer) -> str:
     """What a buffer is to an operator; ``kept`` is for another one."""
     names = set(buffer.tensors)
     if not names:
-        return "workspace"
+        return "kept" if _kind(library, buffer) == "constant" else "workspace"
     if names & {library.root(name) for name in call.inputs}:
         return "input"
     return "result" if names & {library.root(name) for name in call.outputs} else "kept"
