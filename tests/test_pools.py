@@ -32,6 +32,7 @@ from tvm_stm32.memory.lifetimes import Buffer, placed
 from tvm_stm32.memory.planner import place
 from tvm_stm32.memory.pools import Assignment, Item
 from tvm_stm32.memory.traffic import traffic
+from tvm_stm32.pool_files import load_pools
 from tvm_stm32.project.firmware import build_image
 from tvm_stm32.project.inference import run_samples
 from tvm_stm32.target import Target
@@ -282,3 +283,18 @@ def test_reports_show_pool_by_pool():
     assert {"constant", "activation"} <= {b["kind"] for b in facts["buffers"] if b["pool"] == "DTCM"}
     page = html_page(library)
     assert "DTCM: addresses over time" in page and "SRAM: addresses over time" in page
+
+
+def test_weights_that_are_not_copied_need_no_pool_of_their_own(tmp_path):
+    path = tmp_path / "pools.yaml"
+    path.write_text(
+        "pools:\n  - {name: SRAM, section: .a, size: 64K}\n"
+        "  - {name: DTCM, section: .b, size: 16K, holds: [activations, constants]}\n"
+    )
+    pools = load_pools(str(path), None)
+    assert [pool.name for pool in pools] == ["SRAM", "DTCM", "FLASH"]
+    model = shared(MLPERF_TINY / "kws_ref_model.tflite")
+    library = compile_model(model, CompileOptions(Target.for_cpu("cortex-m4"), pools=tuple(pools)))
+    copies = [constant for constant in library.constants.values() if constant.offset >= 0]
+    assert copies and len(copies) < len(library.constants)
+    assert all(pool.used <= pool.size for pool in library.pools if pool.size)

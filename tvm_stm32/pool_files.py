@@ -15,6 +15,8 @@ from .limits import ADDRESSES
 OF_BOARD, OF_ARCHIVE = "board", "archive"
 """Instead of a file: the pools the board's file has, or those a Model Library Format archive was built with."""
 
+# A word of a flash nobody has described.
+_FLASH_CYCLES = 2.0
 _DEFAULT: dict[PoolKind, tuple[Content, ...]] = {"ram": ("activations",), "flash": ("constants",)}
 
 
@@ -68,6 +70,10 @@ def _pools(entries: tuple[PoolEntry, ...], board: Board | None, where: str) -> l
         raise TargetError(
             f"{where}: pools: none is RAM that holds activations", hint="the first such pool is the arena"
         )
+    if any("constants" in pool.holds for pool in pools) and not any(pool.kind == "flash" for pool in pools):
+        # What is not copied stays with the other weights.
+        name = next(name for name in ("FLASH", "WEIGHTS", "REST") if name not in {pool.key for pool in pools})
+        pools.append(Pool(name, WEIGHTS_SECTION, kind="flash", holds=_DEFAULT["flash"], read_cycles=_FLASH_CYCLES))
     return pools
 
 
