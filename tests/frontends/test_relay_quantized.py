@@ -211,7 +211,7 @@ def prepared(model: Model) -> list[str]:
         ("clip(qnn.add(%x, %y, 0.5f, 3, 0.25f, -7, 0.9f, -4), a_min=-4f, a_max=90f)", ["q.add"]),
         (
             "qnn.concatenate((%x, %y), (0.5f, 0.25f), (3, -7), 0.5f, 3, axis=1)",
-            ["q.table", "relax.concat"],
+            ["q.table", "v.concat"],
         ),
         ("qnn.sigmoid(%x, 0.05f, -10, 0.00390625f, -128)", ["q.table"]),
         ("qnn.leaky_relu(%x, 0.05f, -10, 0.05f, -10)", ["q.table"]),
