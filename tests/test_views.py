@@ -142,3 +142,17 @@ def test_other_axes_and_odd_places_are_copied(tmp_path):
     np.testing.assert_array_equal(inner, X[:, :, 2:7])
     np.testing.assert_array_equal(odd, X.reshape(-1)[3:40])
     np.testing.assert_array_equal(joined, np.concatenate([Y, Y], axis=2))
+
+
+def test_an_output_is_no_part_of_another_tensor(tmp_path):
+    """Applications may place it."""
+
+    def make(builder, x):
+        doubled = builder.emit(op.add(x, x))
+        parts = builder.emit(op.split(doubled, 3, axis=1))
+        return [builder.emit(relax.TupleGetItem(parts, n)) for n in (0, 2)]
+
+    library = compiled(make, X.shape)
+    assert all(library.movable(name) for name in library.output_tensors)
+    one, two = ran(library, tmp_path, X)
+    np.testing.assert_array_equal(np.concatenate([one, two], axis=1), 2 * np.concatenate([X[:, :4], X[:, 8:]], axis=1))

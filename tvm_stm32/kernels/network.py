@@ -404,12 +404,12 @@ class _Walk:
             self.fields[variable] = outputs
 
     def _output(self, expr: relax.Expr, position: int) -> str:
-        """The tensor of a model output: of its own, so an input, a constant or an earlier output is copied."""
+        """The tensor of a model output: of its own, so that applications may place it; what is none is copied."""
         name = self._operand(expr, f"output_{position}")
         root = self.library.root(name)
         taken = {self.library.root(other) for other in self.library.output_tensors}
         kept = {*self.library.input_tensors, *(state.tensor for state in self.library.states)}
-        if root not in taken and root not in kept:
+        if root not in taken and root not in kept and self.library.movable(name):
             return name
         return self._copied(name, f"output_{position}")
 
