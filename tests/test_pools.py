@@ -298,3 +298,18 @@ def test_weights_that_are_not_copied_need_no_pool_of_their_own(tmp_path):
     copies = [constant for constant in library.constants.values() if constant.offset >= 0]
     assert copies and len(copies) < len(library.constants)
     assert all(pool.used <= pool.size for pool in library.pools if pool.size)
+
+
+@pytest.mark.parametrize("level", ["time", "ram"])
+def test_results_in_the_place_of_inputs_have_the_same_place_in_pools(level):
+    """Depthwise layers of the keyword spotter run some channels at a time, over their input."""
+    pools = (Pool("SRAM", size=64 << 10), Pool("CCM", size=16 << 10, read_cycles=1, write_cycles=1))
+    model = shared(MLPERF_TINY / "kws_ref_model.tflite")
+    library = compile_model(model, CompileOptions(Target.for_cpu("cortex-m4"), level=level, pools=pools))
+    merged = [buffer for buffer in placed(library) if len(buffer.tensors) > 1]
+    assert merged
+    for buffer in merged:
+        places = {(library.tensors[name].pool, library.tensors[name].offset) for name in buffer.tensors}
+        assert len(places) == 1 and buffer.offset >= 0
+    text = render(library)[".c"]
+    assert "+ -1)" not in text

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .cnames import is_reserved, network_name
 from .errors import CapacityError, Error, ModelError, quoted
-from .library import Library, Pool
+from .library import ARENA_SECTION, Library, Pool
 from .limits import ADDRESSES
 from .model import Model
 from .target import Target
@@ -192,6 +192,12 @@ def _share_arena(library: Library, name: str) -> None:
         return
     if not re.fullmatch(r"[A-Za-z]\w{0,62}", name, re.ASCII) or is_reserved(name):
         raise Error(f"--shared-arena: {quoted(name)} is no C name", hint="letters, digits and _, a letter first")
+    arena = library.arena_pool
+    if arena is not None and arena.section not in ("", ARENA_SECTION):
+        raise Error(
+            f"--shared-arena: the arena is the pool {arena.name} of --pools, which has a section of its own",
+            hint="leave one of both out, or make the first pool one without a section",
+        )
     if library.states:
         raise ModelError(
             f"{library.provenance.file_name} cannot share its arena",

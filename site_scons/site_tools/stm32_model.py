@@ -277,7 +277,7 @@ def place(env, target: str | Node) -> tuple[Node, str]:
 
 @builder_method
 def tvm_model(
-    env, target, source, BOARD=None, CPU=None, LEVEL="time", KERNELS="asm", FORMS=(), MAX_RAM=0, PARAMS=None,
+    env, target, source, BOARD=None, CPU=None, LEVEL="time", KERNELS="asm", FORMS=(), MAX_RAM=None, PARAMS=None,
     WEIGHTS="array", EXTERNAL_IO=(), ALIGNMENT=8, POOLS=None, PINS=(), C_API="ai", **overrides,
 ) -> Network:  # fmt: skip
     """The ``TvmModel`` method."""
@@ -299,7 +299,9 @@ def tvm_model(
     _check_choice("KERNELS", KERNELS, ("asm", "c"))
     flags = ["-O", LEVEL]
     flags += [] if KERNELS == "asm" else ["--kernels", KERNELS]
-    flags += [word for text in _forms(FORMS) for word in ("--set", Literal(text))]
+    flags += [word for text in _pairs("FORMS", FORMS, "operators and forms") for word in ("--set", Literal(text))]
+    if MAX_RAM is not None and (not isinstance(MAX_RAM, int) or MAX_RAM < 1):
+        raise Error(f"TvmModel: MAX_RAM is {MAX_RAM!r}", hint="a number of bytes, 1 or more")
     flags += ["--max-ram", str(MAX_RAM)] if MAX_RAM else []
     if BOARD:
         board = BoardUse(env, BOARD)
@@ -319,7 +321,7 @@ def tvm_model(
         flags += ["$(", "--pools", pools, "$)"]
     elif POOLS:
         flags += ["--pools", "board"]
-    flags += [word for tensor, pool in sorted(dict(PINS).items()) for word in ("--pin", f"{tensor}={pool}")]
+    flags += [word for text in _pairs("PINS", PINS, "tensors and pools") for word in ("--pin", Literal(text))]
     flags += [] if C_API == "ai" else ["--c-api", C_API]
     arena = SharedArena()
     flags.append(arena)
@@ -360,12 +362,12 @@ def _check_choice(keyword: str, value: str, known: tuple[str, ...]) -> None:
         raise Error(f"TvmModel: {keyword} is {value!r}", hint=f"one of {', '.join(known)}")
 
 
-def _forms(forms: Mapping[str, str]) -> list[str]:
-    """``OPERATOR=FORM`` of a dictionary."""
-    texts = forms.items() if isinstance(forms, Mapping) else [] if forms == () else [(None, None)]
-    if not all(isinstance(word, str) and word for pair in texts for word in pair):
-        raise Error("TvmModel: FORMS is no dictionary of operators and forms", hint='FORMS={"#2": "rows"}')
-    return [f"{node}={form}" for node, form in sorted(texts)]
+def _pairs(keyword: str, given: Mapping[str, str], what: str) -> list[str]:
+    """``NAME=VALUE`` of a dictionary."""
+    pairs = given.items() if isinstance(given, Mapping) else [] if given == () else [(None, None)]
+    if not all(isinstance(word, str) and word for pair in pairs for word in pair):
+        raise Error(f"TvmModel: {keyword} is no dictionary of {what}", hint=f'{keyword}={{"NAME": "VALUE"}}')
+    return [f"{name}={value}" for name, value in sorted(pairs)]
 
 
 def _check_c_api(builder: str, c_api: str) -> None:

@@ -123,7 +123,11 @@ def _items(library: Library, pins: Mapping[str, int]) -> list[Item]:
     items = []
 
     def add(buffer: Buffer, allowed: Sequence[int]) -> None:
-        number = pins.get(buffer.name)
+        names = buffer.tensors or [buffer.name]
+        numbers = {pins[name] for name in names if name in pins}
+        if len(numbers) > 1:
+            raise Error(f"--pin: {' and '.join(map(quoted, names))} are in one place", hint="give them one pool")
+        number = next(iter(numbers), None)
         if number is not None and number not in allowed:
             raise Error(
                 f"{quoted(buffer.name)} cannot lie in pool {pools[number].name}",
@@ -131,14 +135,15 @@ def _items(library: Library, pins: Mapping[str, int]) -> list[Item]:
                 hint="one of: " + ", ".join(pools[n].name for n in allowed),
             )
         chosen = allowed if number is None else [number]
-        words = touched.get(buffer.name, Traffic())
+        each = [touched.get(name, Traffic()) for name in names]
+        words = Traffic(sum(part.reads for part in each), sum(part.writes for part in each))
         items.append(Item(buffer, {n: _cost(pools[n], words) for n in chosen}))
 
     for buffer in lifetimes(library):
-        if buffer.name in fixed:
+        if fixed.intersection(buffer.tensors):
             add(buffer, [arena])
         else:
-            add(buffer, for_io if buffer.name in ends else activations)
+            add(buffer, for_io if ends.intersection(buffer.tensors) else activations)
     if constants:
         for constant in library.constants.values():
             only_flash = [n for n in constants if pools[n].kind == "flash"]
@@ -371,7 +376,9 @@ def _place(library: Library, items: Sequence[Item], homes: Sequence[int], alignm
         if pool.size and pool.used > pool.size:
             place(buffers, alignment, capacity=pool.size)
             pool.used = max(buffer.offset + buffer.size for buffer in buffers)
-        places |= {buffer.name: (name, buffer.offset) for buffer in buffers}
+        for buffer in buffers:
+            # Tensors that take each other's place are one buffer.
+            places |= dict.fromkeys(buffer.tensors or [buffer.name], (name, buffer.offset))
         if pool is library.arena_pool:
             # Instances bring an arena even where nothing needs one: C has no empty arrays.
             library.arena_size, library.arena_alignment = max(pool.used, alignment), alignment
