@@ -16,6 +16,7 @@ LARGEST_FILE = 64 << 20
 _DEEPEST = 64
 _MOST_ELEMENTS = 500_000
 _LONGEST_TAG = 100
+_MOST_ATTRIBUTES = 100
 _ENCODINGS = re.compile(r"(?i)utf-?8|utf-?16|us-ascii|ascii|iso-8859-1|latin-?1|windows-1252")
 
 
@@ -123,6 +124,8 @@ class _Builder:
         if self._skipping or tag in self._skip:
             self._skipping += 1
             return
+        if len(attributes) > _MOST_ATTRIBUTES or any(len(name) > _LONGEST_TAG for name in attributes):
+            self._refuse(f"element {quoted(tag)} has more than {_MOST_ATTRIBUTES} attributes, or one with a long name")
         self._count += 1
         if self._count > _MOST_ELEMENTS:
             self._refuse(f"more than {_MOST_ELEMENTS:,} elements")

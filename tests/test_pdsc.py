@@ -12,6 +12,8 @@ from support import ROOT
 
 from cmsis_packs.model import Device, Pack
 from cmsis_packs.pdsc import parse_pdsc, read_pdsc
+from cmsis_packs.resolve import Resolution, resolve
+from cmsis_packs.versions import in_range, satisfies, version_key
 from tvm_stm32.errors import Error, PackError
 
 ACME = """<?xml version="1.0" encoding="utf-8"?>
@@ -288,6 +290,8 @@ def test_nesting_and_multiplication_are_bounded():
         parsed("<package>" + "<boards>" * 100_000)
     with pytest.raises(PackError, match="more than 500,000 elements"):
         parsed("<package>" + "<a/>" * 500_001 + "</package>")
+    with pytest.raises(PackError, match="more than 100 attributes, or one with a long name"):
+        parsed("<package " + " ".join(f'a{i}=""' for i in range(101)) + "/>")
     memories = "".join(f'<memory name="m{i}" start="0" size="1"/>' for i in range(2000))
     devices = "".join(f'<device Dname="d{i}"/>' for i in range(2000))
     many = re.sub("(?s)<processor Dcore=.Cortex-M33.*?/>", lambda found: found[0] + memories, ZEN)
@@ -363,3 +367,266 @@ def test_nothing_but_errors_is_imported_from_the_compiler():
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert all(not n.startswith("tvm") or n == "tvm_stm32.errors" for n in names), path
+
+
+PARTS = """<package>
+  <vendor>Parts</vendor>
+  <name>Lib</name>
+  <releases><release version="3.0.0"/></releases>
+  <conditions>
+    <condition id="empty"/>
+    <condition id="Toy"><require Dvendor="Acme:77" Dname="TOY*"/></condition>
+    <condition id="Toy unnumbered"><require Dvendor="Acme" Dname="TOY[12]0?*"/></condition>
+    <condition id="M4 or M7"><accept Dcore="Cortex-M4"/><accept Dcore="Cortex-M7"/></condition>
+    <condition id="with FPU"><require condition="M4 or M7"/><deny Dfpu="NO_FPU"/></condition>
+    <condition id="GCC"><require Tcompiler="GCC"/></condition>
+    <condition id="Arm"><require Tcompiler="ARMCC"/></condition>
+    <condition id="Toy GCC"><require condition="Toy"/><require condition="GCC"/></condition>
+    <condition id="Secure"><require Dtz="TZ" Dsecure="Secure"/></condition>
+    <condition id="needs HAL"><require condition="with FPU"/><require Cclass="Device" Cgroup="HAL*"/></condition>
+    <condition id="needs HAL 2"><require Cclass="Device" Cgroup="HAL" Cversion="2.0.0:2.9.9"/></condition>
+    <condition id="without OS"><deny Cclass="OS"/></condition>
+    <condition id="with OS"><require Cclass="OS"/></condition>
+    <condition id="any HAL"><accept Cclass="Device" Cgroup="LL"/><accept condition="needs HAL 2"/></condition>
+    <condition id="loop"><require condition="pool"/></condition>
+    <condition id="pool"><accept condition="loop"/></condition>
+    <condition id="gap"><require condition="nowhere"/></condition>
+  </conditions>
+  <components>
+    <component Cclass="Device" Cgroup="HAL" Cversion="1.9.0" condition="Toy"><files/></component>
+    <component Cclass="Device" Cgroup="HAL" Cversion="1.10.0" condition="Toy">
+      <RTE_Components_h>
+        #define RTE_HAL
+        #define RTE_HAL_1
+      </RTE_Components_h>
+      <files>
+        <file category="header" name="HAL\\Inc\\hal.h"/>
+        <file category="header" name="HAL/Inc/hal2.h"/>
+        <file category="header" name="HAL/Hidden/hidden.h" scope="hidden"/>
+        <file category="include" name="HAL/Legacy/"/>
+        <file category="header" name="HAL/Conf/hal_conf.h" attr="config" version="1.1.0"/>
+        <file category="source" name="HAL/Src/hal.c"/>
+        <file category="sourceAsm" name="HAL/Src/gcc.s" condition="GCC"/>
+        <file category="sourceAsm" name="HAL/Src/arm.s" condition="Arm"/>
+        <file category="source" name="HAL/Src/fpu.c" condition="with FPU"/>
+        <file category="source" name="HAL/Src/secure.c" condition="Secure"/>
+        <file category="source" name="HAL/Src/os.c" condition="with OS"/>
+        <file category="source" name="HAL/Src/bare.c" condition="without OS"/>
+        <file category="source" name="HAL/Templates/main.c" attr="template" select="An example"/>
+        <file category="library" name="HAL/Lib/libhal.a"/>
+        <file category="linkerScript" name="HAL/hal.ld" attr="config"/>
+        <file category="linkerScript" name="HAL/fixed.ld"/>
+        <file category="doc" name="https://acme.example/hal.html"/>
+      </files>
+    </component>
+    <component Cclass="Device" Cgroup="Startup" Cvariant="asm"><files/></component>
+    <component Cclass="Device" Cgroup="Startup" Cvariant="C" isDefaultVariant="1"><files/></component>
+    <component Cclass="Sensor" Cgroup="Temp" Csub="A"><files/></component>
+    <component Cclass="Sensor" Cgroup="Temp" Csub="B"><files/></component>
+    <component Cclass="OS" Cgroup="Core" Cvendor="Other" Cversion="5.0.0"><files/></component>
+    <component Cclass="Net" Cgroup="Core" condition="needs HAL"><files/></component>
+    <component Cclass="Net" Cgroup="New" condition="needs HAL 2"><files/></component>
+    <component Cclass="Net" Cgroup="Any" condition="any HAL"><files/></component>
+    <component Cclass="Net" Cgroup="Loop" condition="loop"><files/></component>
+    <component Cclass="Net" Cgroup="Gap" condition="gap"><files/></component>
+    <component Cclass="Net" Cgroup="Plain" condition="empty"><files/></component>
+    <component Cclass="Net" Cgroup="Unnumbered" condition="Toy unnumbered"><files/></component>
+    <bundle Cbundle="Graph" Cclass="GUI" Cversion="4.2.0" Cvendor="Bundler">
+      <description>x</description>
+      <component Cgroup="Core">
+        <files><file category="source" name="gui.c"/><file category="header" name="gui.h"/></files>
+      </component>
+      <component Cgroup="Font" Cversion="4.3.0" Cvendor="Parts"><files/></component>
+    </bundle>
+  </components>
+</package>
+"""
+
+
+def resolved(*components: str, name: str = "TOY101", **options) -> Resolution:
+    source = ZEN if name.startswith("Z") else ACME
+    return resolve(parsed(PARTS), device(name, source), components, **options)
+
+
+def paths(files) -> list[str]:
+    return [file.path for file in files]
+
+
+def test_files_are_sorted_by_what_a_build_does_with_them():
+    found = resolved("Device:HAL")
+    assert paths(found.sources) == ["HAL/Src/hal.c", "HAL/Src/gcc.s", "HAL/Src/fpu.c", "HAL/Src/bare.c"]
+    assert found.include_folders == ("HAL/Inc", "HAL/Legacy")
+    assert [(f.path, f.version) for f in found.config_files] == [("HAL/Conf/hal_conf.h", "1.1.0"), ("HAL/hal.ld", "")]
+    assert paths(found.libraries) == ["HAL/Lib/libhal.a"] and paths(found.linker_scripts) == ["HAL/fixed.ld"]
+    assert found.rte_components_h == ("#define RTE_HAL\n#define RTE_HAL_1",)
+
+
+def test_conditions_of_files_see_compiler_components_and_processor():
+    found = resolved("Device:HAL", "OS:Core", compiler="ARMCC")
+    assert paths(found.sources) == ["HAL/Src/hal.c", "HAL/Src/arm.s", "HAL/Src/fpu.c", "HAL/Src/os.c"]
+    assert paths(resolved("Device:HAL", name="TOY201", processor="CM4").sources)[2] == "HAL/Src/fpu.c"
+    with pytest.raises(PackError, match="has several processors"):
+        resolved("Device:HAL", name="TOY201")
+
+
+def test_secure_files_need_a_secure_build():
+    pack = parsed(PARTS.replace('Dvendor="Acme:77" Dname="TOY*"', 'Dvendor="Zen:5" Dname="Z*"'))
+    z33 = device("Z33A", ZEN)
+    taken = {
+        s: "HAL/Src/secure.c" in paths(resolve(pack, z33, ["Device:HAL"], secure=s).sources)
+        for s in (None, False, True)
+    }
+    assert taken == {None: False, False: False, True: True}
+
+
+def test_the_newest_version_and_the_default_variant_are_taken():
+    assert resolved("Device:HAL").components[0].version == "1.10.0"
+    assert resolved("Device:HAL@1.9.0").components[0].version == "1.9.0"
+    assert resolved("Device:HAL@^1.0.0").components[0].version == "1.10.0"
+    assert resolved("Device:Startup").components[0].variant == "C"
+    assert resolved("Parts::Device:Startup&asm").components[0].variant == "asm"
+
+
+def test_components_of_bundles_inherit_class_vendor_and_version():
+    core, font = (resolved(text).components[0] for text in ("GUI&Graph:Core", "GUI:Font"))
+    assert str(core) == "Bundler::GUI&Graph:Core@4.2.0"
+    assert str(font) == "Parts::GUI&Graph:Font@4.3.0"
+    assert resolved("Bundler::GUI:Core").include_folders == (".",)
+
+
+def test_vendors_match_by_number_when_both_have_one():
+    assert resolved("Net:Unnumbered", "Net:Plain").components[1].group == "Plain"
+    toys = parsed(PARTS.replace("Acme:77", "Renamed:77"))
+    assert resolve(toys, device("TOY101"), ["Device:HAL"]).components
+    with pytest.raises(PackError, match="is not for device 'TOY101'"):
+        resolve(parsed(PARTS.replace("Acme:77", "Acme:78")), device("TOY101"), ["Device:HAL"])
+
+
+def test_what_is_missing_is_named_with_what_to_add():
+    with pytest.raises(PackError) as caught:
+        resolved("Net:Core")
+    assert caught.value.message == "component 'Parts::Net:Core' lacks something on device 'TOY101'"
+    assert caught.value.why == (
+        "condition 'needs HAL': require Cclass='Device' Cgroup='HAL*', and no such component is chosen"
+    )
+    assert caught.value.hint == "add one of: Parts::Device:HAL@1.9.0, Parts::Device:HAL@1.10.0"
+    assert len(resolved("Net:Core", "Device:HAL").components) == 2
+    with pytest.raises(PackError, match=r"Cversion='2.0.0:2.9.9'.*\n.*a component of another pack"):
+        resolved("Net:New", "Device:HAL")
+    with pytest.raises(PackError, match="none of: accept Cclass='Device' Cgroup='LL'; accept condition='needs HAL 2'"):
+        resolved("Net:Any", "Device:HAL")
+
+
+def test_components_of_other_packs_count():
+    hal = parsed(PARTS.replace("1.10.0", "2.5.0")).components[1]
+    found = resolved("Net:New", "Net:Any", others=[hal])
+    assert paths(found.sources) == [] and [c.group for c in found.components] == ["New", "Any"]
+
+
+def test_a_component_for_other_devices_says_why():
+    with pytest.raises(PackError) as caught:
+        resolved("Net:Core", "Device:HAL", name="Z33A")
+    assert caught.value.message == "component 'Net:Core' is not for device 'Z33A'"
+    assert caught.value.why == "condition 'M4 or M7': none of: accept Dcore='Cortex-M4'; accept Dcore='Cortex-M7'"
+
+
+@pytest.mark.parametrize(
+    ("components", "message"),
+    [
+        (
+            ["Sensor:Temp"],
+            "'Sensor:Temp' names several components\n  try: one of: Parts::Sensor:Temp:A, Parts::Sensor:Temp:B",
+        ),
+        (["Sensor:Humidity"], "has no component 'Sensor:Humidity'\n  try: one of: Parts::Sensor:Temp:A"),
+        (["Device:HAL@7.0.0"], "has no component 'Device:HAL@7.0.0'"),
+        (["Sensor"], "'Sensor' names no component"),
+        (["a" * 5000], "names no component"),
+        (["Device:Startup&asm", "Device:Startup&C"], "exclude each other"),
+        (["Net:Loop"], "condition 'loop' depends on itself"),
+        (["Net:Gap"], "component 'Parts::Net:Gap': condition 'nowhere' is not in the pack"),
+    ],
+)
+def test_a_wrong_choice_of_components_is_explained(components, message):
+    with pytest.raises(PackError) as caught:
+        resolved(*components)
+    assert message in str(caught.value)
+
+
+def test_conditions_that_fan_out_or_nest_without_end_are_answered_at_once():
+    def chain(count: int) -> str:
+        names = [
+            f'<condition id="c{i}">' + f'<require condition="c{i + 1}"/>' * 2 + "</condition>" for i in range(count)
+        ]
+        return PARTS.replace('<condition id="empty"/>', f'<condition id="c{count}"/>' + "".join(names)).replace(
+            'condition="empty"', 'condition="c0"'
+        )
+
+    start = time.monotonic()
+    assert resolve(parsed(chain(60)), device("TOY101"), ["Net:Plain"]).components
+    with pytest.raises(PackError, match="nests deeper than 64"):
+        resolve(parsed(chain(5000)), device("TOY101"), ["Net:Plain"])
+    stars = parsed(PARTS.replace('Dname="TOY*"', 'Dname="' + "*a" * 200 + '"'))
+    with pytest.raises(PackError, match="is not for device"):
+        resolve(stars, device("TOY101"), ["Device:HAL"])
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('name="HAL/Src/hal.c"', 'name="../hal.c"', "<file name='../hal.c'>: name='../hal.c' leads out of the pack"),
+        ('name="HAL/Src/hal.c"', 'name="/usr/hal.c"', "is no path in the pack"),
+        ('name="HAL/Src/hal.c"', 'name="https://x.example/hal.c"', "is no path in the pack"),
+        ('name="HAL/Src/hal.c"', "", "<file>: attribute name is missing"),
+        ('category="source" name="HAL/Src/hal.c"', 'name="a.c"', "attribute category is missing"),
+        ('attr="template"', 'attr="odd"', "attr='odd' is unknown"),
+        ('isDefaultVariant="1"', 'isDefaultVariant="yes"', "isDefaultVariant='yes' is neither true nor false"),
+        ('Cgroup="Startup" Cvariant="asm"', "", "<component>: attribute Cgroup is missing"),
+        ('Cbundle="Graph"', "", "<bundle>: attribute Cbundle is missing"),
+        ('id="pool"', 'id="loop"', "<condition id='loop'>: a second condition of this id"),
+        ('id="pool"', "", "<condition>: attribute id is missing"),
+    ],
+)
+def test_a_mistake_in_components_is_reported_with_its_line(old, new, message):
+    assert old in PARTS
+    with pytest.raises(PackError) as caught:
+        parsed(PARTS.replace(old, new, 1))
+    assert re.match(r"a\.pdsc, line \d+: ", caught.value.message) and message in caught.value.message
+
+
+def test_versions_are_ordered_as_semantic_versions():
+    ordered = [
+        "0.9",
+        "1.0.0-alpha",
+        "1.0.0-alpha.1",
+        "1.0.0-alpha.beta",
+        "1.0.0-rc.2",
+        "1.0.0-rc.10",
+        "1.0.0",
+        "1.0.1",
+        "1.10",
+    ]
+    assert sorted(random.Random(1).sample(ordered, len(ordered)), key=version_key) == ordered
+    assert version_key("1.0.0+build.7") == version_key("1.0")
+    assert in_range("1.2.0", "1.2.0") and in_range("1.9.9", "1.2.0:1.9.9") and not in_range("2.0.0", ":1.9.9")
+    wanted = ("1.2.3", ">=1.0.0", "^1.0.0", "~1.2.0", "^2.0.0", "~1.1.0", ">=1.2.4")
+    assert [satisfies("1.2.3", text) for text in wanted] == [True] * 4 + [False] * 3
+
+
+def test_damaged_conditions_and_components_resolve_or_raise_the_projects_error():
+    generator = random.Random(7)
+    toy = device("TOY101")
+    outcomes = {True: 0, False: 0}
+    for _ in range(200):
+        try:
+            pack = parse_pdsc(mutated(generator, PARTS.encode()), "a.pdsc")
+            outcomes[True] += 1
+        except Error:
+            outcomes[False] += 1
+            continue
+        for component in pack.components:
+            try:
+                resolve(pack, toy, [str(component), "Device:HAL"])
+            except Error as error:
+                assert len(str(error)) < 10_000
+    assert min(outcomes.values()) > 20
