@@ -6,12 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Literal
 
 from tvm_stm32.errors import PackError, quoted
 
 from .model import Component, Condition, Device, Filter
 from .pdsc_devices import FPU
 from .versions import in_range
+
+Security = Literal["TZ-disabled", "Secure", "Non-secure", "Secure-only"]
 
 _DEEPEST = 64
 _MOST_REASONS = 8
@@ -24,6 +27,7 @@ _COMPONENT = {
     "Cvariant": "variant",
 }
 _RANGES = {"Cversion": "version", "Capiversion": "api_version"}
+_OLD_SECURITY = {"0": "Non-secure", "1": "Secure", "2": "TZ-disabled"}
 _YES = {"Dmpu": "MPU", "Dtz": "TZ", "Ddsp": "DSP", "Dpacbti": "PACBTI"}
 
 
@@ -36,11 +40,11 @@ class Environment:
 
     @classmethod
     def of(
-        cls, device: Device, *, processor: str = "", compiler: str = "GCC", secure: bool | None = None
+        cls, device: Device, *, processor: str = "", compiler: str = "GCC", security: Security = "TZ-disabled"
     ) -> Environment:
         """The environment of a build for one processor of a device.
 
-        ``secure`` says which world of a TrustZone processor the build is for; None: such conditions do not hold.
+        ``security`` says which world of a processor with TrustZone the build is for; it has no meaning for others.
         """
         cpu = device.processor(processor)
         attributes = {
@@ -57,8 +61,8 @@ class Environment:
             "Dendian": "Big-endian" if cpu.big_endian else "Little-endian",
             "Tcompiler": compiler,
         }
-        if secure is not None and cpu.trustzone:
-            attributes["Dsecure"] = "Secure" if secure else "Non-secure"
+        if cpu.trustzone:
+            attributes["Dsecure"] = security
         return cls(device, attributes)
 
     def matches(self, name: str, wanted: str) -> bool:
@@ -76,6 +80,8 @@ class Environment:
             if wanted in ("FPU", "1"):  # of any precision
                 return mine != "NO_FPU"
             wanted = FPU.get(wanted, wanted)
+        elif name == "Dsecure":
+            wanted = _OLD_SECURITY.get(wanted, wanted)
         elif name in _YES and wanted in ("0", "1"):
             wanted = ("NO_" if wanted == "0" else "") + _YES[name]
         return fnmatchcase(mine, wanted)

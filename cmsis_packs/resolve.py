@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tvm_stm32.errors import PackError, quoted
 
-from .conditions import Environment, Evaluator, component_matches
+from .conditions import Environment, Evaluator, Security, component_matches
 from .model import Component, Device, File, Pack
 from .versions import satisfies, version_key
 
@@ -59,16 +59,16 @@ def resolve(
     *,
     processor: str = "",
     compiler: str = "GCC",
-    secure: bool | None = None,
+    security: Security = "TZ-disabled",
     others: Sequence[Component] = (),
 ) -> Resolution:
     """The files of ``pack`` for ``components`` (``Vendor::Class:Group:Sub&Variant@version``) on ``device``.
 
     ``others`` are components chosen from other packs: conditions see them, their files are not listed. ``processor``,
-    ``compiler`` and ``secure`` are as in :meth:`Environment.of`. Raises :class:`PackError` that names the component,
+    ``compiler`` and ``security`` are as in :meth:`Environment.of`. Raises :class:`PackError` that names the component,
     and the conditions or components it lacks.
     """
-    environment = Environment.of(device, processor=processor, compiler=compiler, secure=secure)
+    environment = Environment.of(device, processor=processor, compiler=compiler, security=security)
     chosen = tuple(dict.fromkeys(select(pack, environment, text) for text in components))
     _check_exclusive(chosen)
     selected = (*chosen, *others)

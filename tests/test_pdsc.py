@@ -383,6 +383,7 @@ PARTS = """<package>
     <condition id="Arm"><require Tcompiler="ARMCC"/></condition>
     <condition id="Toy GCC"><require condition="Toy"/><require condition="GCC"/></condition>
     <condition id="Secure"><require Dtz="TZ" Dsecure="Secure"/></condition>
+    <condition id="worlds"><require Dtz="TZ"/><deny Dsecure="TZ-disabled"/></condition>
     <condition id="needs HAL"><require condition="with FPU"/><require Cclass="Device" Cgroup="HAL*"/></condition>
     <condition id="needs HAL 2"><require Cclass="Device" Cgroup="HAL" Cversion="2.0.0:2.9.9"/></condition>
     <condition id="without OS"><deny Cclass="OS"/></condition>
@@ -410,6 +411,7 @@ PARTS = """<package>
         <file category="sourceAsm" name="HAL/Src/arm.s" condition="Arm"/>
         <file category="source" name="HAL/Src/fpu.c" condition="with FPU"/>
         <file category="source" name="HAL/Src/secure.c" condition="Secure"/>
+        <file category="source" name="HAL/Src/api.c" condition="worlds"/>
         <file category="source" name="HAL/Src/os.c" condition="with OS"/>
         <file category="source" name="HAL/Src/bare.c" condition="without OS"/>
         <file category="source" name="HAL/Templates/main.c" attr="template" select="An example"/>
@@ -472,11 +474,9 @@ def test_conditions_of_files_see_compiler_components_and_processor():
 def test_secure_files_need_a_secure_build():
     pack = parsed(PARTS.replace('Dvendor="Acme:77" Dname="TOY*"', 'Dvendor="Zen:5" Dname="Z*"'))
     z33 = device("Z33A", ZEN)
-    taken = {
-        s: "HAL/Src/secure.c" in paths(resolve(pack, z33, ["Device:HAL"], secure=s).sources)
-        for s in (None, False, True)
-    }
-    assert taken == {None: False, False: False, True: True}
+    for security, taken in {"TZ-disabled": [], "Non-secure": ["api"], "Secure": ["secure", "api"]}.items():
+        files = resolve(pack, z33, ["Device:HAL"], security=security).sources
+        assert [f for f in ("secure", "api") if f"HAL/Src/{f}.c" in paths(files)] == taken
 
 
 def test_the_newest_version_and_the_default_variant_are_taken():
