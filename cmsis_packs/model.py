@@ -213,7 +213,10 @@ class Component:
 
 @dataclass(frozen=True)
 class Pack:
-    """A pack: who made it, its releases (newest first, as the file has them), and what is in it."""
+    """A pack: who made it, its releases (newest first, as the file has them), and what is in it.
+
+    ``apis`` are interfaces that components of their class and group implement; their version is the interface's.
+    """
 
     vendor: str
     name: str
@@ -223,6 +226,7 @@ class Pack:
     devices: tuple[Device, ...] = ()
     components: tuple[Component, ...] = ()
     conditions: dict[str, Condition] = field(default_factory=dict, hash=False)
+    apis: tuple[Component, ...] = ()
 
     @property
     def version(self) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from tvm_stm32.errors import quoted
 
 from .model import Pack
-from .pdsc_components import read_components, read_conditions
+from .pdsc_components import read_apis, read_components, read_conditions
 from .pdsc_devices import read_devices
 from .safe_xml import Element, parse_xml, read_bytes
 from .values import checked, inside_pack, word
@@ -24,7 +24,6 @@ _SKIPPED = frozenset(
         "csolution",
         "generators",
         "taxonomy",
-        "apis",
         "keywords",
         "repository",
         "debugvars",
@@ -59,6 +58,7 @@ def parse_pdsc(data: bytes, file: str) -> Pack:
         devices=read_devices(root),
         components=read_components(root, vendor),
         conditions=read_conditions(root),
+        apis=read_apis(root, vendor),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tvm_stm32.errors import quoted
 
 from .model import Component, Condition, File, Filter, Rule
@@ -41,6 +43,12 @@ def read_components(root: Element, vendor: str) -> tuple[Component, ...]:
                 shared = {name: text for name, text in element.attributes.items() if name in _OF_BUNDLE}
                 components += [_component(child, vendor, shared) for child in element.each("component")]
     return tuple(components)
+
+
+def read_apis(root: Element, vendor: str) -> tuple[Component, ...]:
+    """The interfaces of a <package>: headers that come with every component of their class and group."""
+    apis = (_component(element, vendor) for element in root.each("apis", "api"))
+    return tuple(replace(api, version=api.api_version) for api in apis)
 
 
 def _filter(element: Element, rule: Rule) -> Filter:

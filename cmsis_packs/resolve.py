@@ -64,7 +64,8 @@ def resolve(
 ) -> Resolution:
     """The files of ``pack`` for ``components`` (``Vendor::Class:Group:Sub&Variant@version``) on ``device``.
 
-    ``others`` are components chosen from other packs: conditions see them, their files are not listed. ``processor``,
+    ``others`` are components chosen from other packs: conditions see them, their files are not listed, but those of
+    interfaces they implement are. ``processor``,
     ``compiler`` and ``security`` are as in :meth:`Environment.of`. Raises :class:`PackError` that names the component,
     and the conditions or components it lacks.
     """
@@ -82,7 +83,8 @@ def resolve(
                 hint=_suggestion(pack, environment, evaluator.wishes),
             )
     evaluator = Evaluator(pack.conditions, environment, selected)
-    files = [(file, component) for component in chosen for file in component.files]
+    apis = [api for component in selected for api in _apis(pack, component)]
+    files = [(file, owner) for owner in (*apis, *chosen) for file in owner.files]
     return _sorted(chosen, [file for file, owner in files if not _unmet(evaluator, file.condition, owner)])
 
 
@@ -151,6 +153,12 @@ def _check_exclusive(chosen: Sequence[Component]) -> None:
         other = known.setdefault((component.class_, component.group, component.sub), component)
         if other is not component:
             raise PackError(f"components {quoted(str(other))} and {quoted(str(component))} exclude each other")
+
+
+def _apis(pack: Pack, component: Component) -> list[Component]:
+    """The newest interface of this pack that a component implements: none or one."""
+    apis = [api for api in pack.apis if (api.class_, api.group) == (component.class_, component.group)]
+    return sorted(apis, key=lambda api: version_key(api.version))[-1:]
 
 
 def _suggestion(pack: Pack, environment: Environment, wishes: Sequence[list[tuple[str, str]]]) -> str:

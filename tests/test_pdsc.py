@@ -393,6 +393,14 @@ PARTS = """<package>
     <condition id="pool"><accept condition="loop"/></condition>
     <condition id="gap"><require condition="nowhere"/></condition>
   </conditions>
+  <apis>
+    <api Cclass="Sensor" Cgroup="Temp" Capiversion="1.0.0">
+      <files><file category="header" name="Old/temp.h"/></files>
+    </api>
+    <api Cclass="Sensor" Cgroup="Temp" Capiversion="1.1.0">
+      <files><file category="header" name="API/temp.h"/></files>
+    </api>
+  </apis>
   <components>
     <component Cclass="Device" Cgroup="HAL" Cversion="1.9.0" condition="Toy"><files/></component>
     <component Cclass="Device" Cgroup="HAL" Cversion="1.10.0" condition="Toy">
@@ -521,6 +529,13 @@ def test_components_of_other_packs_count():
     hal = parsed(PARTS.replace("1.10.0", "2.5.0")).components[1]
     found = resolved("Net:New", "Net:Any", others=[hal])
     assert paths(found.sources) == [] and [c.group for c in found.components] == ["New", "Any"]
+
+
+def test_interfaces_come_with_the_components_that_implement_them():
+    assert resolved("Sensor:Temp:A").include_folders == ("API",)
+    sensor = parsed(PARTS.replace("<vendor>Parts", "<vendor>Elsewhere")).components[4]
+    assert resolved("Net:Plain", others=[sensor]).include_folders == ("API",)
+    assert resolved("Net:Plain").include_folders == ()
 
 
 def test_a_component_for_other_devices_says_why():
