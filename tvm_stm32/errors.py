@@ -61,6 +61,10 @@ class TargetError(Error):
     """An unknown CPU, an impossible feature set, or a bad board file."""
 
 
+class PackError(Error):
+    """A CMSIS pack that is malformed, or lacks the device, component or file that was asked for."""
+
+
 class ToolchainError(Error):
     """A compiler, emulator or Python package that is missing or does not work."""
 
