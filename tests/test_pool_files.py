@@ -187,7 +187,7 @@ def test_models_whose_arena_fits_no_pool_give_the_same_bytes(model, tmp_path):
     plain = compile_model(path, options)
     size = sum(math.prod(info.shape) for info in plain.inputs)
     samples = [np.random.default_rng(seed).integers(0, 256, size).astype(np.uint8).tobytes() for seed in range(2)]
-    limit = -(-plain.arena_size * 7 // 80) * 8
+    limit = -(-plain.arena_size * 9 // 80) * 8
     fast = Pool("DTCM", ".nn_pool_dtcm", limit, holds=("activations", "constants"))
     slow = Pool("SRAM", ".nn_arena", plain.arena_size - limit // 2, read_cycles=2, write_cycles=1)
     flash = Pool("SSRAM", ".nn_weights", 0, "flash", ("constants",), 2)
