@@ -50,7 +50,7 @@ def test_reports_of_models_keep_the_schema(name, cpu):
 def test_the_memory_map_is_the_plan(level):
     library, facts = facts_of(shared(MLPERF_TINY / "vww_96_int8.tflite"), level=level)
     memory = facts["memory"]
-    assert memory["pools"] == [{"name": "arena", "bytes": library.arena_size, "alignment": 8}]
+    assert memory["pools"] == [{"name": "arena", "bytes": library.arena_size, "alignment": 8, "limit": 0}]
     live = live_bytes(placed(library), len(library.calls))
     for step, row in enumerate(facts["operators"]):
         covered = np.zeros(library.arena_size, bool)
