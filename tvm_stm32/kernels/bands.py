@@ -194,7 +194,7 @@ class _Chain:
         ctx.forms = WantedForms(chosen={link.label: form} if form else {})
         operands = ["@data"]
         if dialect.name_of(link.call) in BINARY:
-            operands = ["@other" if link.other else ""] * 2
+            operands = ["@other" if link.other else ""] * 2 + [""] * (len(link.call.args) - 2)
             operands[link.chained] = "@data"
         try:
             lower_operator(ctx, _band_call(link, shape), link.label, operands, "@out")

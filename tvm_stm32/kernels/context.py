@@ -93,7 +93,7 @@ class KernelContext:
             return self.library.kernels[known]
         base = f"{self.library.name}_{re.sub('[^0-9A-Za-z_]+', '_', stem)}"
         name, number = base, 2
-        while name in self.library.kernels:
+        while self._is_taken(name):
             name, number = f"{base}_{number}", number + 1
         kernel = Kernel(name, _tidied(re.sub(r"\bNAME(?=\b|_)", name, source)), **properties)
         self.library.kernels[name] = kernel
@@ -107,11 +107,15 @@ class KernelContext:
         if key not in self._by_data:
             base = f"{self.library.name}_{re.sub('[^0-9A-Za-z_]+', '_', stem)}"
             name, number = base, 2
-            while name in self.library.constants:
+            while self._is_taken(name):
                 name, number = f"{base}_{number}", number + 1
             self.library.constants[name] = Constant(name, data)
             self._by_data[key] = name
         return self._by_data[key]
+
+    def _is_taken(self, name: str) -> bool:
+        """Whether a kernel or a constant has this C name."""
+        return name in self.library.kernels or name in self.library.constants
 
     def tensor(self, name: str, expr: relax.Expr) -> str:
         """Declare the tensor that holds ``expr``'s value under ``name``."""

@@ -44,7 +44,8 @@ def tensors_of(call: relax.Call) -> int | None:
     """How many arguments of an operator are tensors in the arena (constants excepted); None: no kernel of ours."""
     name = dialect.name_of(call)
     if name in BINARY:
-        return 2
+        # Constant tables of q.div included.
+        return len(call.args)
     return 1 if name in _SINGLE_INPUT else _RECURRENT.get(name)
 
 
