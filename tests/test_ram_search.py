@@ -32,6 +32,18 @@ def test_networks_need_less_at_level_ram_and_few_more_instructions(model, limit)
     assert bool(changed) == (small.arena_size < balanced.arena_size)
 
 
+def test_a_form_set_by_hand_stays():
+    free = compiled("vww_96_int8", "ram")
+    nodes = [stage.node for call in free.calls for stage in call.stages if stage.operator == "depthwise_conv2d"]
+    assert nodes
+    options = CompileOptions(Target.for_cpu("cortex-m4"), level="ram", forms={nodes[0]: "pixel"})
+    library = compile_model(shared(MLPERF_TINY / "vww_96_int8.tflite"), options)
+    forms = {stage.node: stage.form for call in library.calls for stage in call.stages}
+    forms |= {call.node: call.costs[0].form for call in library.calls if call.costs and not call.stages}
+    assert forms[nodes[0]] == "pixel"
+    assert library.arena_size <= 1.1 * free.arena_size
+
+
 def test_a_limit_is_kept_with_no_more_changes_than_it_takes():
     free = compiled("vww_96_int8")
     roomy, tight = compiled("vww_96_int8", max_ram=42_000), compiled("vww_96_int8", max_ram=30_000)

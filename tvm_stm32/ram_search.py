@@ -178,7 +178,7 @@ class _Search:
 
     def _forms(self, state: _State, step: int) -> Iterator[_State]:
         part, call = state.parts[step], state.calls[step]
-        if part is None or len(part.variables) > 1:
+        if part is None or len(part.variables) > 1 or call.reason == "set":
             return
         for other in self.builder.alternatives.get(call.node, {}).values():
             if call.costs and other.costs[0].form != call.costs[0].form:

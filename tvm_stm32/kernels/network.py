@@ -252,7 +252,7 @@ class _Walk:
         """See :meth:`NetworkBuilder.chain_call`."""
         data, links = self._links(chain)
         trial = self.ctx.fork()
-        trial.forms, trial.repeats, trial.sketch = WantedForms(), 1, True
+        trial.forms, trial.repeats, trial.sketch = WantedForms(self.ctx.forms.given), 1, True
         output = self.names[chain.variables[-1]]
         return trial.library.calls[-1] if lower_bands(trial, links, data, output, [rows]) else None
 
