@@ -7,6 +7,7 @@ import ctypes
 import itertools
 import random
 import re
+import subprocess
 from dataclasses import replace
 
 import numpy as np
@@ -44,12 +45,12 @@ SAMPLES = [random_bytes(np.random.default_rng(seed), (1, 1, 8, 8)).tobytes() for
 
 
 def fast(size: int, *holds: str) -> Pool:
-    return Pool("DTCM", size=size, holds=holds or ("activations", "constants"))  # type: ignore[arg-type]
+    return Pool("DTCM", size=size, holds=holds or ("activations", "constants"))
 
 
 def pooled(*pools: Pool, board: str = "host", pins: dict[str, str] | None = None, **options: object) -> Library:
     """The digits network over copies of the pools."""
-    library = compile_model(DIGITS, CompileOptions(load_board(board).target, name="net", **options))  # type: ignore[arg-type]
+    library = compile_model(DIGITS, CompileOptions(load_board(board).target, name="net", **options))
     library.pools = [copy.copy(pool) for pool in pools]
     memory.plan(library, pins)
     return library
@@ -191,7 +192,7 @@ def test_an_application_may_still_move_ends_and_a_reset_leaves_them(tmp_path):
 
 def test_shared_arenas_are_for_networks_that_keep_nothing_there():
     options = CompileOptions(Target.for_cpu("host"), name="net", shared_arena="scratch")
-    assert "extern uint8_t scratch[];" in render(compile_model(DIGITS, options))[".c"]
+    assert "#define net_arena scratch_of_net" in render(compile_model(DIGITS, options))[".c"]
     with pytest.raises(ModelError, match="cannot share its arena"):
         compile_loaded(accumulator(), options)
     keeping = replace(options, pools=[Pool("SRAM", holds=("activations", "constants")), FLASH])
@@ -202,6 +203,8 @@ def test_shared_arenas_are_for_networks_that_keep_nothing_there():
     for name, networks in (("int", ["a"]), ("a b", ["a"]), ("scratch", ["A"])):
         with pytest.raises(Error, match="is no C name"):
             arena_text(name, networks)
+    with pytest.raises(Error, match="one network twice"):
+        arena_text("scratch", ["a", "a"])
 
 
 def test_constants_are_copied_into_each_instances_arena(tmp_path):
@@ -313,3 +316,31 @@ def test_results_in_the_place_of_inputs_have_the_same_place_in_pools(level):
         assert len(places) == 1 and buffer.offset >= 0
     text = render(library)[".c"]
     assert "+ -1)" not in text
+
+
+def test_a_network_left_out_of_the_arena_does_not_link(tmp_path):
+    """It could need more than the others."""
+    for name in ("one", "two"):
+        options = CompileOptions(Target.for_cpu("host"), name=name, shared_arena="scratch")
+        emit(compile_model(DIGITS, options), tmp_path)
+    runtime = ROOT / "runtime"
+    networks = [tmp_path / f"{name}{part}.c" for name in ("one", "two") for part in ("", "_data")]
+    main = tmp_path / "main.c"
+    main.write_text(
+        '#include "one.h"\n#include "two.h"\nint main(void)\n{\n    ai_handle a;\n    ai_handle b;\n'
+        "    return ai_create(&ai_one_network, NULL, &a) != AI_STATUS_OK ||\n"
+        "           ai_create(&ai_two_network, NULL, &b) != AI_STATUS_OK ||\n"
+        "           ai_get_activations(a) != ai_get_activations(b);\n}\n"
+    )
+    command = ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{tmp_path}",
+               f"-I{runtime / 'include'}"]  # fmt: skip
+    for members, links in ((["one", "two"], True), (["one"], False)):
+        (tmp_path / "scratch.c").write_text(arena_text("scratch", members))
+        sources = [main, *networks, tmp_path / "scratch.c", runtime / "src" / "ai_runtime.c"]
+        program = tmp_path / "program"
+        done = subprocess.run([*command, *sources, "-lm", "-o", program], capture_output=True, text=True)
+        assert (done.returncode == 0) == links, done.stderr
+        if links:
+            assert subprocess.run([program]).returncode == 0
+        else:
+            assert "scratch_of_two" in done.stderr

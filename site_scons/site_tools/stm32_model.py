@@ -117,7 +117,7 @@ class SharedArena:
     def __init__(self) -> None:
         self.name = ""
 
-    def __call__(self, target, source, env, for_signature) -> str:  # noqa: ARG002
+    def __call__(self, target, source, env, for_signature) -> str:  # noqa: ARG002 - names SCons calls it by
         return f"--shared-arena={self.name}" if self.name else ""
 
 

@@ -237,7 +237,7 @@ def _operator_lines(entries: list[dict[str, Any]]) -> list[str]:
 
 def _both(a: str | None, b: str | None) -> str:
     if a is None or b is None:
-        return b if a is None else a  # type: ignore[return-value]
+        return (b if a is None else a) or ""
     return a if a == b else f"{a} -> {b}"
 
 
