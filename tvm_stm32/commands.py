@@ -6,6 +6,7 @@ import json
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from .boards import Board, load_board
 from .c_api import core_name, runtime_files
@@ -89,8 +90,12 @@ def _compile(choice: Choice) -> tuple[Library, Board | None]:
         )  # fmt: skip
         library = compile_model(choice.file, options, choice.params)
     if chosen is not None:
-        # An arena that is a pool has the pool's limit.
-        check_capacity(replace(library, arena_size=0) if library.pools else library, chosen, fixed=kind == "mlf")
+
+        def again(**changes: Any) -> Library:
+            with quiet():
+                return compile_model(choice.file, replace(options, **changes), choice.params)
+
+        check_capacity(library, chosen, again if kind != "mlf" else None)
     return library, chosen
 
 

@@ -361,6 +361,18 @@ def _too_large(library: Library, items: Sequence[Item], alignments: Sequence[int
     )
 
 
+def _add_copied(library: Library, pool: Pool, alignment: int) -> None:
+    """Count what copies in RAM are made of, which lies with the other weights."""
+    copied = (constant.data.nbytes for constant in library.constants.values() if constant.offset >= 0)
+    pool.used += sum(-(-size // alignment) * alignment for size in copied)
+    if pool.size and pool.used > pool.size:
+        raise CapacityError(
+            f"{library.provenance.file_name} does not fit its pools",
+            why=f"{pool.name} needs {pool.used:,} bytes, those included of which copies in RAM are made, and has "
+            f"{pool.size:,}",
+        )
+
+
 def _place(library: Library, items: Sequence[Item], homes: Sequence[int], alignments: Sequence[int]) -> None:
     """Offsets in each pool, written into the library."""
     places: dict[str, tuple[str, int]] = {}
@@ -369,7 +381,7 @@ def _place(library: Library, items: Sequence[Item], homes: Sequence[int], alignm
         name = "" if pool is library.arena_pool else pool.name
         if pool.kind == "flash":
             pool.used = sum(-(-buffer.size // alignment) * alignment for buffer in buffers)
-            name = "" if pool.section in ("", WEIGHTS_SECTION) else name
+            name = "" if _is_for_weights(pool) else name
             places |= {buffer.name: (name, -1) for buffer in buffers}
             continue
         pool.used = place(buffers, alignment).size if buffers else 0
@@ -390,3 +402,11 @@ def _place(library: Library, items: Sequence[Item], homes: Sequence[int], alignm
     for name, constant in library.constants.items():
         pool_name, offset = places.get(constant_name(name), ("", -1))
         library.constants[name] = replace(constant, pool=pool_name, offset=offset)
+    for pool, alignment in zip(library.pools, alignments, strict=True):
+        if _is_for_weights(pool):
+            _add_copied(library, pool, alignment)
+
+
+def _is_for_weights(pool: Pool) -> bool:
+    """Whether it is the section of all weights that have no pool."""
+    return pool.kind == "flash" and pool.section in ("", WEIGHTS_SECTION)
