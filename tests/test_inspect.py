@@ -45,7 +45,8 @@ class Checker(HTMLParser):
 
 
 def test_text_names_operators_shapes_and_sizes():
-    text = inspect_model(Choice(DIGITS))
+    text, misfit = inspect_model(Choice(DIGITS))
+    assert misfit is None
     assert "input   image  1x8x8x1 int8  scale 0.00392156979 zero point -128" in text
     assert re.search(r"depthwise_conv2d +pairs +1x8x8x12 +6,912", text)
     assert "61,184" in text

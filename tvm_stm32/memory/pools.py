@@ -178,7 +178,9 @@ def _resolved(library: Library, pins: Mapping[str, str]) -> dict[str, int]:
         if name not in names:
             raise Error(
                 f"--pin {quoted(name)}: {library.provenance.file_name} has no such tensor, constant or workspace",
-                hint="the report names tensors, NAME_data.h constants; an operator's scratch memory is "
+                hint="inputs and outputs: "
+                + ", ".join(quoted(info.name) for info in [*library.inputs, *library.outputs][:8])
+                + "; the report names tensors, NAME_data.h constants; an operator's scratch memory is "
                 "'workspace of call NUMBER'",
             )
         if result.setdefault(names[name], pools[pool.lower()]) != pools[pool.lower()]:
@@ -357,7 +359,8 @@ def _too_large(library: Library, items: Sequence[Item], alignments: Sequence[int
         f"{library.provenance.file_name} does not fit its pools",
         why="; ".join(needs),
         hint=f"larger pools, less in them, or less pinned; the largest part is {quoted(largest.name)} with "
-        f"{largest.size:,} bytes",
+        f"{largest.size:,} bytes"
+        + ("; --max-ram makes operators need less RAM in all" if "max-ram" not in library.settings else ""),
     )
 
 
