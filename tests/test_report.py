@@ -117,5 +117,6 @@ def test_copies_of_weights_are_one_part_of_the_peak():
     buffers = [{"name": name, "kind": "constant" if name in "ab" else "activation", "over": []} for name in "abcd"]
     memory = {"buffers": buffers, "peak": peak, "pools": [{}, {}]}
     assert peak_text({"memory": memory, "operators": [{"index": 0, "operator": "conv2d"}]}) == (
-        "operator 0, conv2d, needs 334 bytes in all pools: copies of weights 300 (2 buffers), kept for later 30, result 4"
+        "operator 0, conv2d, needs 334 bytes in all pools: copies of weights 300 (2 buffers), kept for later 30, "
+        "result 4"
     )
