@@ -37,26 +37,19 @@ def interrupts_of_header(
     """
     words = [*compiler, "-E", "-P", *(f"-D{define}" for define in defines)]
     words += [f"-I{folder}" for folder in (header.parent, *folders)]
+    words += ["-x", "c", str(header)]
     try:
-        done = subprocess.run(
-            [*words, "-x", "c", str(header)],
-            capture_output=True,
-            timeout=_SECONDS,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        done = subprocess.run(words, capture_output=True, timeout=_SECONDS, check=False, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PackError(f"cannot run the preprocessor of {quoted(compiler[0])}", why=str(error)) from error
     text = done.stdout[:_LONGEST_OUTPUT].decode("utf-8", "replace")
+    lines = done.stderr.decode("utf-8", "replace").splitlines()
+    # Of a header that was not told which device it is for.
+    refused = next((line for line in lines if "#error" in line), "")
     found = _ENUM.search(text)
-    if found is None:
-        lines = done.stderr.decode("utf-8", "replace").splitlines()
-        raise PackError(
-            f"the header {quoted(header.name)} has no IRQn_Type",
-            why=next(
-                (line for line in lines if "error" in line), "" if defines else "no macro says which device it is"
-            ),
-        )
+    if found is None or refused:
+        why = refused or next((line for line in lines if "error" in line), "")
+        raise PackError(f"the header {quoted(header.name)} has no IRQn_Type", why=why)
     names: dict[int, str] = {}
     value = -1
     for entry in found["body"].split(","):
@@ -95,9 +88,7 @@ def _value(element: Element) -> int:
 def _checked(names: Mapping[int, str], where: str) -> dict[int, str]:
     for value, name in names.items():
         if value >= MOST_INTERRUPTS:
-            raise PackError(
-                f"{where}: interrupt {quoted(name)} has the number {value:,}", why=f"below {MOST_INTERRUPTS}"
-            )
+            raise PackError(f"{where}: interrupt {quoted(name)} is number {value:,} of at most {MOST_INTERRUPTS}")
         if not _NAME.fullmatch(name):
             raise PackError(f"{where}: interrupt {value} is called {quoted(name)}, which is no C name")
     return dict(sorted(names.items()))
