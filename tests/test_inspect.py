@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -166,3 +168,12 @@ def test_inner_tensors_of_a_qdq_graph_show_their_quantization_and_turned_operand
     found = {operator: (scale, zero) for operator, _, scale, zero in outputs(path)}
     assert found["conv2d"] == ([0.125], [-3])
     assert found["sigmoid"] == ([pytest.approx(0.05)], [0])
+
+
+def test_a_command_imports_no_pytorch_it_does_not_need(tmp_path):
+    """TVM imports one that is installed, which takes longer than everything else."""
+    pytest.importorskip("torch")
+    words = [sys.executable, "-X", "importtime", "-m", "tvm_stm32", "compile", str(DIGITS), "-o", str(tmp_path / "out")]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    imported = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines()]
+    assert "tvm.relax" in imported and not [name for name in imported if name.split(".")[0] == "torch"]

@@ -17,6 +17,7 @@ import click
 from . import __version__
 from .c_api import C_APIS
 from .errors import Error
+from .own_process import claim
 from .target import known_cpus
 
 _LEVELS = ("time", "balanced", "ram", "size")
@@ -356,6 +357,7 @@ def main() -> None:
     # As an exception, so that temporary files go when a build system ends this program.
     with contextlib.suppress(ValueError):  # only a main thread may
         signal.signal(signal.SIGTERM, _end)
+    claim()
     try:
         cli.main(prog_name="tvm-stm32")
     except Error as error:

@@ -18,6 +18,7 @@ from .errors import CapacityError, Error, ModelError, TargetError, quoted
 from .files import check_model_file, make_folder, write_atomically
 from .frontends import detect_format
 from .library import Library, Pool
+from .own_process import leave_out_torch
 from .pool_files import OF_ARCHIVE, check_pins, load_pools, parse_pins
 from .quiet import quiet
 from .resources import resource_dir
@@ -87,6 +88,8 @@ def _compiled(choice: Choice) -> tuple[Library, Board | None, CapacityError | No
         from .mlf import archive_cpu
 
         target = Target.for_cpu(archive_cpu(choice.file) or DEFAULT_CPU)
+    if kind != "pytorch":
+        leave_out_torch()
     from .compiler import CompileOptions, compile_model
 
     with quiet():
