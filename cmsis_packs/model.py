@@ -224,8 +224,9 @@ class Requirement:
 class Pack:
     """A pack: who made it, its releases (newest first, as the file has them), and what is in it.
 
-    ``url`` is the folder its archives are in, ``release_urls`` are archives that lie elsewhere, by version. ``spdx`` are
-    names of its licences, ``licences`` files with their texts. ``apis`` are interfaces that components of their class and group implement; their version is the interface's.
+    ``url`` is the folder its archives are in, ``release_urls`` are archives that lie elsewhere, by version. ``spdx``
+    are names of its licences, ``licences`` files with their texts. ``apis`` are interfaces that components of their
+    class and group implement; their version is the interface's.
     """
 
     vendor: str
