@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from tvm_stm32.errors import PackError
 
-from .archive import UnsoundArchiveError, check_identity, differences, read_description
+from .archive import check_identity, differences, read_description
 from .cache import Cache
 from .download import Transfer, copy_file, fetch_file, sha256_of
 from .lock import Lock, LockedPack, lock_text, read_lock
@@ -177,8 +177,8 @@ def _obtain(job: Job, folder: Path, release: Release, *, sha256: str = "", size:
     else:
         copy_file(folder / release.place, target, str(release), job.transfer, sha256=sha256)
     try:
-        read_description(target)
-    except UnsoundArchiveError:
+        check_identity(read_description(target), release.pack, release.version, f"the archive from {release.place}")
+    except PackError:
         target.unlink()
         raise
     job.transfer.progress.say(f"fetched {release}, {target.stat().st_size:,} bytes")

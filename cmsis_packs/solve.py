@@ -24,8 +24,8 @@ def solve(
     """A release for every pack that is wanted or required, with who wants it, sorted by name.
 
     A version in ``lock`` stays where all allow it. Of others it is the newest that all allow, from the first source
-    that has one; a pre-release only where nothing else will do. ``needs`` tells what releases require. No version is given
-    up for the sake of another pack: where two cannot agree, the :class:`PackError` names both.
+    that has one; a pre-release only where nothing else will do. ``needs`` tells what releases require. No version is
+    given up for the sake of another pack: where two cannot agree, the :class:`PackError` names both.
     """
     asked = _by_pack(wishes)
     for _ in range(_MOST_ROUNDS):
