@@ -1,76 +1,21 @@
-"""Files from HTTP servers: bounded in size and time, checked, and resumed where a connection broke.
-
-``urllib`` of the standard library is enough for it: redirects, proxies of the environment and certificates of the
-system are its job, the rest (ranges, sums, limits) no library would do for us.
-"""
+"""Files from servers and folders, whole and with the right sum or not at all, resumed where a connection broke."""
 
 from __future__ import annotations
 
 import hashlib
-import http.client
 import json
-import socket
-import ssl
-import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
-from urllib.parse import urlsplit
 
-from tvm_stm32.errors import PackError, quoted
+from tvm_stm32.errors import PackError
 
-from .progress import Progress
+from .web import DroppedError, OutdatedError, TooLargeError, Transfer, chunks, open_url
 
-_CHUNK = 1 << 16
 _ATTEMPTS = 3
 _PAUSE = 0.2
-_BUSY = (429, 502, 503, 504)
-_DROPPED = (ConnectionError, http.client.IncompleteRead, http.client.RemoteDisconnected)
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Of one download: ``seconds`` in all, ``stall`` seconds without a byte, ``largest`` file in bytes."""
-
-    seconds: float = 600.0
-    stall: float = 30.0
-    largest: int = 2 << 30
-
-
-@dataclass(frozen=True)
-class Transfer:
-    """How files are downloaded; ``stop`` set ends all of them, ``offline`` refuses to begin."""
-
-    limits: Limits = Limits()
-    progress: Progress = field(default_factory=Progress)
-    offline: bool = False
-    stop: threading.Event = field(default_factory=threading.Event)
-
-
-class _DroppedError(Exception):
-    """The connection ended before the file did; another try may bring the rest."""
-
-
-class _OutdatedError(_DroppedError):
-    """What is here of the file is no beginning of the server's."""
-
-
-class _TooLargeError(PackError):
-    """More than a limit allows: nothing of it is kept."""
-
-
-class _Redirects(urllib.request.HTTPRedirectHandler):
-    max_redirections = 5
-
-    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        if urlsplit(req.full_url).scheme == "https" and urlsplit(newurl).scheme != "https":
-            raise urllib.error.URLError(f"it redirects to {newurl}, which is not encrypted")
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def sha256_of(path: Path) -> str:
@@ -89,8 +34,8 @@ def fetch_bytes(url: str, what: str, transfer: Transfer, largest: int) -> bytes:
         with attempt:
             data.clear()
             deadline = time.monotonic() + transfer.limits.seconds
-            with _open(url, what, {}, transfer) as response:
-                for chunk in _chunks(response, url, what, transfer, deadline, largest):
+            with open_url(url, what, {}, transfer, deadline) as response:
+                for chunk in chunks(response, url, what, transfer, deadline, largest):
                     data += chunk
             return bytes(data)
     raise AssertionError
@@ -108,7 +53,7 @@ def fetch_file(url: str, target: Path, what: str, transfer: Transfer, *, sha256:
         with attempt:
             try:
                 _receive(url, part, note, what, transfer, deadline, size)
-            except _OutdatedError:
+            except OutdatedError:
                 note.unlink(missing_ok=True)
                 raise
             break
@@ -134,27 +79,31 @@ def wrong_sum(what: str, place: str, wanted: str, found: str) -> PackError:
 def _receive(url: str, part: Path, note: Path, what: str, transfer: Transfer, deadline: float, expected: int) -> None:
     have, validator = _resumable(url, part, note)
     headers = {"Range": f"bytes={have}-", "If-Range": validator} if have else {}
-    with _open(url, what, headers, transfer) as response:
+    with open_url(url, what, headers, transfer, deadline) as response:
         if have and not _continues(response, have):
             have = 0
-        total = have + int(response.headers.get("Content-Length") or 0)
-        if expected and total > have and total != expected:
+        length = str(response.headers.get("Content-Length", ""))
+        awaited = int(length) if length.isdigit() else 0
+        total = have + awaited
+        if expected and awaited and total != expected:
             raise PackError(
                 f"{what} at {url} is not the file the lock names",
                 why=f"it has {total:,} bytes, the lock says {expected:,}",
                 hint="if its maker has replaced it and you trust the new one: tvm-stm32 packs update",
             )
-        note.write_text(json.dumps({"url": url, "validator": _validator(response)}), encoding="utf-8")
-        awaited = max(total - have, 0)
+        if not have:
+            # In this order: a note never stands beside bytes of another file.
+            part.write_bytes(b"")
+            note.write_text(json.dumps({"url": url, "validator": _validator(response)}), encoding="utf-8")
         transfer.progress.expect(awaited)
         try:
-            with part.open("ab" if have else "wb") as stream:
+            with part.open("ab") as stream:
                 largest = transfer.limits.largest - have
-                for chunk in _chunks(response, url, what, transfer, deadline, largest):
+                for chunk in chunks(response, url, what, transfer, deadline, largest):
                     stream.write(chunk)
                     transfer.progress.advance(len(chunk))
                     awaited -= len(chunk)
-        except _TooLargeError:
+        except TooLargeError:
             part.unlink(missing_ok=True)
             note.unlink(missing_ok=True)
             raise
@@ -186,16 +135,16 @@ def _continues(response: Any, have: int) -> bool:
 def _attempts(url: str, what: str, transfer: Transfer) -> Iterator[Any]:
     """Tries, each a context that swallows a dropped connection unless it is the last."""
     for number in range(1, _ATTEMPTS + 1):
-        yield _attempt(url, what, _ATTEMPTS if transfer.stop.is_set() else number)
-        transfer.stop.wait(_PAUSE * number)
+        yield _attempt(url, what, transfer, number)
+        transfer.ended.wait(_PAUSE * number)
 
 
 @contextmanager
-def _attempt(url: str, what: str, number: int) -> Iterator[None]:
+def _attempt(url: str, what: str, transfer: Transfer, number: int) -> Iterator[None]:
     try:
         yield
-    except _DroppedError as error:
-        if number == _ATTEMPTS:
+    except DroppedError as error:
+        if number == _ATTEMPTS or transfer.ended.is_set():
             raise PackError(
                 f"the download of {what} from {url} broke off",
                 why=f"{error}; {number} tries were made",
@@ -205,115 +154,6 @@ def _attempt(url: str, what: str, number: int) -> Iterator[None]:
         raise PackError(
             f"cannot write what {url} sends", why=error.strerror or str(error), hint="check free space and permissions"
         ) from error
-
-
-@contextmanager
-def _open(url: str, what: str, headers: dict[str, str], transfer: Transfer) -> Iterator[Any]:
-    """An HTTP response with status 200 or 206. Every way to fail has its message."""
-    if transfer.offline:
-        raise PackError(f"{what} is not in the cache", why=f"without --offline it would come from {url}")
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise PackError(f"{what}: {quoted(url)} is no address of the web", why="only https:// and http:// are followed")
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler(),
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(),
-        urllib.request.HTTPDefaultErrorHandler(),
-        _Redirects(),
-        urllib.request.HTTPErrorProcessor(),
-        urllib.request.UnknownHandler(),
-    ):
-        opener.add_handler(handler)
-    limits = transfer.limits
-    agent = {"User-Agent": "tvm-stm32", "Accept-Encoding": "identity"}
-    try:
-        request = urllib.request.Request(url, headers={**agent, **headers})
-        response = opener.open(request, timeout=min(limits.stall, limits.seconds))
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code in _BUSY:
-            raise _DroppedError(f"the server answers {error.code} ({error.reason})") from error
-        if error.code == 416:
-            raise _OutdatedError("the server's file is shorter than what is here of it") from error
-        raise _refused(what, url, error) from error
-    except urllib.error.URLError as error:
-        raise _unreachable(what, url, error.reason, limits) from error
-    except _DROPPED as error:
-        raise _DroppedError(str(error) or "the server closed the connection") from error
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise _unreachable(what, url, error, limits) from error
-    with response:
-        yield response
-
-
-def _refused(what: str, url: str, error: urllib.error.HTTPError) -> PackError:
-    reason = " ".join(str(error.reason).split())[:100]
-    if error.code in (301, 302, 303, 307, 308):
-        return PackError(
-            f"{what} cannot be had from {url}", why=f"its server redirects too often, or in a circle ({reason})"
-        )
-    return PackError(
-        f"{what} cannot be had from {url}",
-        why=f"the server answers {error.code} ({reason})",
-        hint="check the address" if error.code in (404, 410) else "try later, or another source in packs.yaml",
-    )
-
-
-def _unreachable(what: str, url: str, reason: object, limits: Limits) -> PackError:
-    host = urlsplit(url).netloc
-    hint = "check the network and the proxy (HTTPS_PROXY), or work from the cache: --offline"
-    if isinstance(reason, TimeoutError):
-        why = f"{host} did not answer within {min(limits.stall, limits.seconds):g} seconds"
-    elif isinstance(reason, ssl.SSLCertVerificationError):
-        why = f"the certificate of {host} is not trusted ({reason.verify_message})"
-        hint = "if your company's proxy has one of its own, name it in SSL_CERT_FILE"
-    elif isinstance(reason, socket.gaierror):
-        why = f"no such host: {host}"
-    elif isinstance(reason, OSError) and reason.strerror:
-        why = f"{host}: {reason.strerror}"
-    else:
-        why = " ".join(str(reason).split())[:200]
-    return PackError(f"{what} cannot be had from {url}", why=why, hint=hint)
-
-
-def _chunks(response: Any, url: str, what: str, transfer: Transfer, deadline: float, largest: int) -> Iterator[bytes]:
-    """The body, piece by piece, within the limits."""
-    length = response.headers.get("Content-Length")
-    left = int(length) if length and length.isdigit() else None
-    too_large = _TooLargeError(f"{what} at {url} is too large", why=f"at most {max(largest, 0):,} bytes are taken")
-    if left is not None and left > largest:
-        raise too_large
-    count = 0
-    while True:
-        if transfer.stop.is_set():
-            raise _DroppedError("stopped")
-        if time.monotonic() > deadline:
-            raise PackError(
-                f"the download of {what} from {url} was given up",
-                why=f"it took more than {transfer.limits.seconds:g} seconds",
-                hint="the same command continues where it stopped; --time-limit allows more",
-            )
-        try:
-            chunk = response.read1(_CHUNK)
-        except TimeoutError as error:
-            raise PackError(
-                f"the download of {what} from {url} stopped",
-                why=f"no byte came for {min(transfer.limits.stall, transfer.limits.seconds):g} seconds",
-                hint="the same command continues where it stopped",
-            ) from error
-        except _DROPPED as error:
-            raise _DroppedError(str(error) or "the connection was closed") from error
-        except http.client.HTTPException as error:
-            raise _DroppedError(str(error) or type(error).__name__) from error
-        if not chunk:
-            break
-        count += len(chunk)
-        if count > largest:
-            raise too_large
-        yield chunk
-    if left is not None and count < left:
-        raise _DroppedError(f"{left - count:,} of {left:,} bytes are missing")
 
 
 def copy_file(source: Path, target: Path, what: str, transfer: Transfer, *, sha256: str = "") -> None:

@@ -14,13 +14,14 @@ from tvm_stm32.errors import PackError
 
 from .archive import check_identity, differences, read_description
 from .cache import Cache
-from .download import Transfer, copy_file, fetch_file, sha256_of
+from .download import copy_file, fetch_file, sha256_of
 from .lock import Lock, LockedPack, lock_text, read_lock
 from .manifest import Manifest, read_manifest, write_text
 from .model import Pack
 from .names import PackName, Wish, required_by
 from .solve import solve
 from .sources import Release, open_sources
+from .web import Transfer
 
 _Result = TypeVar("_Result")
 _WAIT = 1800.0
@@ -71,7 +72,8 @@ def lock_anew(job: Job, manifest: Manifest, old: Lock | None = None, free: Colle
     """
     if old is not None:
         # A source that was taken out gives nothing any more.
-        kept = [item for item in old.packs if item.pack not in free] if old.sources == manifest.sources else []
+        same = set(old.sources) <= set(manifest.sources)
+        kept = [item for item in old.packs if same and item.pack not in free]
         old = Lock(old.wanted, old.sources, tuple(kept))
     with _alone(job):
         chooser = _Chooser(job, manifest, old)
@@ -173,6 +175,8 @@ def _sound_archive(cache: Cache, item: LockedPack) -> Path | None:
 def _obtain(job: Job, folder: Path, release: Release, *, sha256: str = "", size: int = 0) -> Path:
     target = job.cache.new_archive(release.pack, release.version)
     if "://" in release.place:
+        if release.place.startswith("http://") and not sha256:
+            job.transfer.progress.say(f"note: {release} comes over a connection without encryption")
         fetch_file(release.place, target, str(release), job.transfer, sha256=sha256, size=size)
     else:
         copy_file(folder / release.place, target, str(release), job.transfer, sha256=sha256)
@@ -195,7 +199,7 @@ def _in_parallel(job: Job, tasks: Iterable[Callable[[], _Result]]) -> list[_Resu
                 future.result()
             return [future.result() for future in futures]
         except BaseException:
-            job.transfer.stop.set()
+            job.transfer.end()
             for future in futures:
                 future.cancel()
             raise

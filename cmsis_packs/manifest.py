@@ -32,11 +32,14 @@ class Manifest:
         return tuple(sorted(map(str, self.wishes)))
 
 
-def read_manifest(path: Path, draft: Path | None = None) -> Manifest:
-    """Read a packs.yaml, or the ``draft`` of one. Raises :class:`PackError` naming the file and the key."""
-    if draft is None and not path.is_file():
+def read_manifest(path: Path) -> Manifest:
+    """Read a packs.yaml. Raises :class:`PackError` naming the file and the key."""
+    if not path.is_file():
         raise PackError(f"there is no '{path}'", hint="tvm-stm32 packs add Vendor::Name makes one")
-    data = read_checked(draft or path, _WHAT, schema("packs"), error=PackError)
+    return _manifest(path, read_checked(path, _WHAT, schema("packs"), error=PackError))
+
+
+def _manifest(path: Path, data: dict[str, Any]) -> Manifest:
     try:
         wishes = tuple(map(parse_wish, data["packs"]))
     except PackError as error:
@@ -54,10 +57,10 @@ def read_manifest(path: Path, draft: Path | None = None) -> Manifest:
     return Manifest(path.parent, wishes, tuple(data.get("sources", (PUBLIC_INDEX,))))
 
 
-def with_wishes(path: Path, wishes: tuple[Wish, ...], sources: tuple[str, ...] = ()) -> str:
-    """The text of a packs.yaml with ``wishes`` in place of those for the same packs, and ``sources`` as well.
+def with_wishes(path: Path, wishes: tuple[Wish, ...], sources: tuple[str, ...] = ()) -> tuple[str, Manifest]:
+    """A packs.yaml with ``wishes`` in place of those for the same packs, and ``sources`` as well: its text and content.
 
-    Comments stay where lines are only added.
+    The first ``sources`` a file gets stand instead of the public index. Comments stay where lines are only added.
     """
     import yaml
 
@@ -70,17 +73,18 @@ def with_wishes(path: Path, wishes: tuple[Wish, ...], sources: tuple[str, ...] =
     places = [*raw.get("sources", ()), *(source for source in sources if source not in raw.get("sources", ()))]
     if places:
         data["sources"] = places
+    manifest = _manifest(path, data)
     if data == raw:
-        return text
+        return text, manifest
     for before, after in zip(old.wishes, kept, strict=True):
         text = text.replace(f"- {before}\n", f"- {after}\n")
     edited = _insert(text, [str(wish) for wish in added.values()])
     try:
         if yaml.safe_load(edited) == data:
-            return edited
+            return edited, manifest
     except yaml.YAMLError:
         pass
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=1000)
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=1000), manifest
 
 
 def _insert(text: str, lines: list[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from difflib import get_close_matches
 
 from tvm_stm32.errors import PackError
 
@@ -73,10 +74,12 @@ def _pick(pack: PackName, askers: tuple[Wish, ...], sources: Sequence[Source], l
         known += [release.version for release in releases if release.version not in known]
     requests = "; ".join(wish.request for wish in askers)
     if not known:
+        like = _alike(pack, sources)
         raise PackError(
             f"no source has the pack {pack}",
             why=f"it is asked for by {requests}",
-            hint="check the name, or name the index, folder or file it is in under sources: in packs.yaml",
+            hint=(f"there is {', '.join(like)}; " if like else "")
+            + "a pack that is elsewhere needs its index, folder or file under sources: in packs.yaml",
         )
     versions = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
     raise PackError(
@@ -84,3 +87,11 @@ def _pick(pack: PackName, askers: tuple[Wish, ...], sources: Sequence[Source], l
         why=requests,
         hint=f"there are {versions}; ask for another range in packs.yaml, or another version of who asks",
     )
+
+
+def _alike(pack: PackName, sources: Sequence[Source]) -> list[str]:
+    """Packs whose names are close; of other vendors as well, since those are easily mistaken."""
+    known = [name for source in sources for name in source.names()]
+    by_text = {text: str(name) for name in known for text in (name.name, str(name))}
+    texts = get_close_matches(str(pack), by_text, 3) + get_close_matches(pack.name, by_text, 2)
+    return list(dict.fromkeys(by_text[text] for text in texts))

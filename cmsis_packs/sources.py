@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +15,7 @@ from tvm_stm32.files import write_atomically
 
 from .archive import read_description
 from .cache import Cache
-from .download import Transfer, fetch_bytes
+from .download import fetch_bytes
 from .manager import fetch_descriptions
 from .model import Pack
 from .names import PackName, parse_archive_name
@@ -23,6 +23,7 @@ from .pdsc import parse_pdsc, read_pdsc
 from .safe_xml import LARGEST_FILE, parse_xml
 from .values import word
 from .versions import version_key
+from .web import Transfer
 
 _LARGEST_INDEX = 16 << 20
 
@@ -44,6 +45,9 @@ class Source(Protocol):
 
     def releases(self, pack: PackName) -> list[Release]:
         """The versions of a pack it has, newest first."""
+
+    def names(self) -> Collection[PackName]:
+        """All packs it has."""
 
 
 def open_sources(sources: tuple[str, ...], folder: Path, cache: Cache, transfer: Transfer) -> list[Source]:
@@ -67,6 +71,10 @@ class Archives:
         if self._known is None:
             self._known = self._read()
         return newest_first([release for release in self._known if release.pack == pack])
+
+    def names(self) -> Collection[PackName]:
+        """See :class:`Source`."""
+        return {release.pack for release in self._known or ()}
 
     def _read(self) -> list[Release]:
         path = self._folder / self._text
@@ -109,6 +117,10 @@ class Index:
                 for version, place in places.items()
             ]
         )
+
+    def names(self) -> Collection[PackName]:
+        """See :class:`Source`."""
+        return (self._entries or {}).keys()
 
     def _read(self) -> Mapping[PackName, tuple[str, str]]:
         """The packs of the index: the folder of their PDSC file, and their newest version."""

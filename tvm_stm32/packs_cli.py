@@ -62,21 +62,15 @@ def packs() -> None:
 @_download_options
 def add_command(names: tuple[str, ...], sources: tuple[str, ...], file: Path, **options: Any) -> None:
     """Add PACK (Vendor::Name, with @1.2.3, @>=1.2.3, @^1.2.3 or @~1.2.3) to packs.yaml and install it."""
-    import tempfile
-
     from cmsis_packs.install import lock_anew
     from cmsis_packs.lock import read_lock
-    from cmsis_packs.manifest import read_manifest, with_wishes, write_text
+    from cmsis_packs.manifest import with_wishes, write_text
     from cmsis_packs.names import parse_wish
 
     wishes = tuple(map(parse_wish, names))
-    text = with_wishes(file, wishes, sources)
+    text, manifest = with_wishes(file, wishes, sources)
     with _Job(file, **options) as job:
         old = read_lock(job.lock) if job.lock.is_file() else None
-        with tempfile.TemporaryDirectory() as folder:
-            draft = Path(folder) / file.name
-            draft.write_text(text, encoding="utf-8")
-            manifest = read_manifest(file, draft)
         lock = lock_anew(job, manifest, old)
     write_text(file, text)
     _summary(lock)
@@ -195,8 +189,8 @@ class _Job:
 
     def __init__(self, file: Path, jobs: int, time_limit: float, offline: bool) -> None:
         from cmsis_packs.cache import Cache
-        from cmsis_packs.download import Limits, Transfer
         from cmsis_packs.install import Job
+        from cmsis_packs.web import Limits, Transfer
 
         self._progress = progress_on_terminal()
         limits = Limits(seconds=time_limit)

@@ -29,9 +29,10 @@ from pack_server import (
     status,
 )
 
-from cmsis_packs.download import Limits, Transfer, fetch_bytes, fetch_file
+from cmsis_packs.download import fetch_bytes, fetch_file
 from cmsis_packs.manager import fetch_descriptions
 from cmsis_packs.manifest import PUBLIC_INDEX
+from cmsis_packs.web import Limits, Transfer
 from tvm_stm32.errors import PackError
 
 INDEX, PDSC, PACK = "/index.pidx", "/Acme.Toy_DFP.pdsc", "/Acme.Toy_DFP.2.0.0.pack"
@@ -104,6 +105,12 @@ def test_a_pack_no_source_has_is_named_with_who_asks(project: Project, server: P
     server.add(Toy("Acme", "Odd", "1.0.0", requires=(("No", "Where", ""),)))
     with pytest.raises(PackError, match=r"no source has the pack No::Where[\s\S]*Acme::Odd@1\.0\.0: No::Where"):
         project.run("add", "Acme::Odd", "--source", server.index_url)
+
+
+def test_a_mistaken_name_gets_those_that_are_like_it(project: Project, server: PackServer) -> None:
+    for name, known in (("Keil::Toy_DFP", "Acme::Toy_DFP"), ("Zen::Cor", "Zen::Core")):
+        with pytest.raises(PackError, match=f"there is {known}"):
+            project.run("add", name, "--source", server.index_url)
 
 
 def test_a_description_that_crashes_the_manager_does_not_stop_another_pack(
@@ -195,6 +202,15 @@ def late(answer: Handler, data: bytes) -> None:
     """The file after a while."""
     time.sleep(0.7)
     plain(answer, data)
+
+
+def test_a_failure_ends_downloads_that_wait(project: Project, server: PackServer) -> None:
+    server.always[PACK] = hanging(server)
+    server.always["/Zen.Core.6.0.0.pack"] = status(404)
+    begin = time.monotonic()
+    with pytest.raises(PackError, match=r"Zen\.Core\.6\.0\.0\.pack[\s\S]*404"):
+        project.run("add", "Acme::Toy_DFP", "Zen::Core", "--source", server.index_url, "--time-limit", "20")
+    assert time.monotonic() < begin + 10
 
 
 def test_files_are_fetched_several_at_a_time(project: Project, server: PackServer) -> None:
