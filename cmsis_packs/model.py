@@ -212,10 +212,21 @@ class Component:
 
 
 @dataclass(frozen=True)
+class Requirement:
+    """Another pack that a pack needs; ``versions`` is a range as in conditions ("": any)."""
+
+    vendor: str
+    name: str
+    versions: str = ""
+
+
+@dataclass(frozen=True)
 class Pack:
     """A pack: who made it, its releases (newest first, as the file has them), and what is in it.
 
-    ``apis`` are interfaces that components of their class and group implement; their version is the interface's.
+    ``url`` is the folder its archives are in, ``release_urls`` are archives that lie elsewhere, by version. ``spdx``
+    are names of its licences, ``licences`` files with their texts. ``apis`` are interfaces that components of their
+    class and group implement; their version is the interface's.
     """
 
     vendor: str
@@ -227,6 +238,9 @@ class Pack:
     components: tuple[Component, ...] = ()
     conditions: dict[str, Condition] = field(default_factory=dict, hash=False)
     apis: tuple[Component, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+    release_urls: dict[str, str] = field(default_factory=dict, hash=False)
+    spdx: tuple[str, ...] = ()
 
     @property
     def version(self) -> str:

@@ -9,11 +9,14 @@ _Key = tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]
 
 
 def version_key(version: str) -> _Key:
-    """A key that sorts versions: numbers as numbers, ``1.2.0-dev`` before ``1.2.0``, what follows ``+`` ignored."""
-    numbers, _, pre = version[:_LONGEST].partition("+")[0].partition("-")
+    """A key that sorts versions: numbers as numbers, ``1.2.0-dev`` before ``1.2.0``, what follows ``+`` ignored.
+
+    ``1.2.0-`` comes before both: ranges end with it to leave 1.2.0 out.
+    """
+    numbers, dash, pre = version[:_LONGEST].partition("+")[0].partition("-")
     parts = [int(part) for part in re.findall("[0-9]+", numbers)[:3]]
     words = tuple(_identifier(part) for part in pre.split(".")) if pre else ()
-    return tuple(parts + [0] * (3 - len(parts))), not pre, words
+    return tuple(parts + [0] * (3 - len(parts))), not dash, words
 
 
 def in_range(version: str, wanted: str) -> bool:

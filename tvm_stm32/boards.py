@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from .errors import TargetError, quoted
+from .errors import TargetError
 from .resources import resource_dir
 from .target import Target
+from .yaml_files import read_checked
 
 Role = Literal["flash", "weights", "ram"]
 
 DEFAULT_STACK = 4096
 _UNITS = {"K": 1024, "M": 1024 * 1024}
-_LONGEST_FILE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -185,65 +183,6 @@ def pool_entries(items: list[dict[str, Any]]) -> tuple[PoolEntry, ...]:
         PoolEntry(**{**item, "size": parse_bytes(item.get("size", 0)), "holds": tuple(item.get("holds", ()))})
         for item in items
     )
-
-
-def read_checked(path: Path, what: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """The content of a YAML file that fits ``schema``. Raises :class:`TargetError` naming the file and the key."""
-    # Neither is needed for the host board, and a null build asks for no other.
-    import jsonschema
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        """Aliases are of no use here, and ten lines of them can stand for gigabytes."""
-
-        def compose_node(self, parent: Any, index: Any) -> Any:
-            if self.check_event(yaml.AliasEvent):
-                raise yaml.YAMLError("aliases (*name) are not allowed")
-            return super().compose_node(parent, index)
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            # PyYAML takes the last of two equal keys, and says nothing.
-            keys = [key.value for key, _ in node.value]
-            if twice := next((key for key in keys if keys.count(key) > 1), None):
-                raise yaml.YAMLError(f"the key '{twice}' is there twice (line {node.start_mark.line + 1})")
-            return super().construct_mapping(node, deep)
-
-    try:
-        if path.stat().st_size > _LONGEST_FILE:
-            raise TargetError(f"'{path}' is no {what}", why=f"it is larger than {_LONGEST_FILE:,} bytes")
-        data = _integers(yaml.load(path.read_text(encoding="utf-8"), Loader))
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise TargetError(f"cannot read {what} '{path}'", why=" ".join(str(error).split())[:300]) from error
-    if not isinstance(data, dict):
-        raise TargetError(f"'{path}' is no {what}", why=f"it holds no keys, such as '{schema['required'][0]}: ...'")
-    problem = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(data))
-    if problem is not None:
-        place = problem.json_path.removeprefix("$").lstrip(".") or "file"
-        raise TargetError(f"{path}: {place}: {_message(problem)}")
-    return data
-
-
-def _message(problem: Any) -> str:
-    """What is wrong, for people: what the schema calls right instead of a pattern, and the keys there are."""
-    if problem.validator == "additionalProperties":
-        known = sorted(problem.schema["properties"])
-        key = next(str(key) for key in problem.instance if key not in known)
-        close = difflib.get_close_matches(key, known, 1)
-        return f"unknown key {quoted(key)}" + (f": {close[0]}?" if close else "; one of: " + ", ".join(known))
-    whole = problem.parent if problem.parent is not None and problem.parent.validator == "oneOf" else problem
-    if whole.validator in ("oneOf", "pattern") and "description" in whole.schema:
-        return f"{quoted(str(whole.instance))} is wrong here: {whole.schema['description']}"
-    # The message quotes the value, which may be the whole file.
-    return re.sub(r"(?s)^(.{150}).{50,}(.{150})$", r"\1 ... \2", problem.message)
-
-
-def _integers(value: Any) -> Any:
-    """``value`` with whole numbers written as 8.0 as integers, which the schema takes them for."""
-    if isinstance(value, dict):
-        return {key: _integers(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_integers(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _from_dict(data: dict[str, Any], path: Path) -> Board:

@@ -18,6 +18,7 @@ from . import __version__
 from .c_api import C_APIS
 from .errors import Error
 from .own_process import claim
+from .packs_cli import packs
 from .target import known_cpus
 
 _LEVELS = ("time", "balanced", "ram", "size")
@@ -279,6 +280,9 @@ def doctor_command() -> None:
     from .doctor import run_doctor
 
     raise SystemExit(run_doctor())
+
+
+cli.add_command(packs)
 
 
 @cli.command("arena")

@@ -21,16 +21,20 @@ from .toolchain import (
     version_of,
 )
 
-_PACKAGES = ("apache-tvm", "scons", "numpy", "onnx", "tflite")
+_PACKAGES = ("apache-tvm", "scons", "numpy", "onnx", "tflite", "cmsis-pack-manager")
 # Packages that come with the installation, by the modules they bring.
 _MODULES = {
     "tvm": "apache-tvm",
     "tvm_ffi": "apache-tvm-ffi",
     "google": "protobuf",
     "elftools": "pyelftools",
+    "cmsis_pack_manager": "cmsis-pack-manager",
     "yaml": "pyyaml",
     "SCons": "scons",
-    **{name: name for name in ("flatbuffers", "jinja2", "jsonschema", "ml_dtypes", "numpy", "onnx", "tflite")},
+    **{
+        name: name
+        for name in ("filelock", "flatbuffers", "jinja2", "jsonschema", "ml_dtypes", "numpy", "onnx", "tflite")
+    },
 }
 _MINIMUM_PYTHON = (3, 10)
 

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-from .boards import Board, Memory, PoolEntry, board_schema, pool_entries, pool_section, read_checked
+from .boards import Board, Memory, PoolEntry, board_schema, pool_entries, pool_section
 from .errors import Error, TargetError, quoted
 from .library import ARENA_SECTION, WEIGHTS_SECTION, Content, Pool, PoolKind
 from .limits import ADDRESSES
+from .yaml_files import read_checked
 
 OF_BOARD, OF_ARCHIVE = "board", "archive"
 """Instead of a file: the pools the board's file has, or those a Model Library Format archive was built with."""
