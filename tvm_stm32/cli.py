@@ -14,6 +14,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from . import __version__
+from .boards_cli import board_group, boards_command
 from .c_api import C_APIS
 from .errors import Error
 from .target import known_cpus
@@ -321,6 +322,10 @@ def run_image_command(
     click.echo(result.text, nl=False)
     if not result.passed:
         raise SystemExit(1)
+
+
+cli.add_command(boards_command)
+cli.add_command(board_group)
 
 
 def _show_remarks(notes: list[str]) -> None:
