@@ -1,21 +1,24 @@
-"""A board file from the device of a CMSIS pack: core, memories, names of tools. The rest is the board's, not the chip's."""
+"""A board file from the device of a CMSIS pack: core, memories, names of tools. The rest is not the chip's."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cmsis_packs.model import Device, Memory, Processor
 from cmsis_packs.pdsc import read_pdsc
 
 from .errors import PackError, TargetError
-from .machines import MACHINES
+from .machines import MACHINES, place
 from .target import Target, known_cpus
 
 _FPU = {"NO_FPU": "none", "SP_FPU": "sp", "DP_FPU": "dp"}
 _STAND_INS = {machine.core: name for name, machine in MACHINES.items()}
 _STAND_INS["Cortex-M0+"] = _STAND_INS["Cortex-M0"] = "mps2-an385"
+_LARGEST_RAM = 8 << 20
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
 
@@ -34,17 +37,18 @@ def board_yaml(name: str, pdsc: Path, device_name: str, processor_name: str = ""
     cpu = processor.core.lower().replace("+", "plus")
     if cpu not in known_cpus():
         raise TargetError(
-            f"{device.name} has a core that is not known: {processor.core}", hint="one of: " + ", ".join(known_cpus()[1:])
+            f"{device.name} has a core that is not known: {processor.core}",
+            hint="one of: " + ", ".join(known_cpus()[1:]),
         )
     memories, flash, ram = _choose(device, processor)
     features = _features(cpu, processor)
-    machine = _STAND_INS.get(processor.core, "")
+    machine = _stand_in(processor, memories, flash)
     lines = [
-        f"# From {pack.vendor}.{pack.name} {pack.versions[0] if pack.versions else ''}".rstrip() + ".",
+        f"# From {_plain(pack.vendor)}.{_plain(pack.name)} {_plain(pack.versions[0])}.",
         f"name: {name}",
-        f"title: {device.name} ({processor.core})",
-        f"device: {device.name}",
-        "tried: no",
+        f"title: {json.dumps(f'{device.name} ({processor.core})')}",
+        f"device: {json.dumps(device.name)}",
+        "tried: nowhere",
         f"cpu: {cpu}",
         *([f"features: {{{', '.join(features)}}}"] if features else []),
         "# The highest clock of the chip; without 'clocks' it stays that of the reset.",
@@ -56,6 +60,21 @@ def board_yaml(name: str, pdsc: Path, device_name: str, processor_name: str = ""
         *([f"emulator: {{stand_in: {machine}}}"] if machine else []),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _stand_in(processor: Processor, memories: Sequence[tuple[str, Memory, str]], flash: str) -> str:
+    """The machine of the core, "" when it has no room for all memories."""
+    machine = _STAND_INS.get(processor.core, "")
+    try:
+        if machine:
+            place(machine, [(name, memory.size, name == flash or access == "rx") for name, memory, access in memories])
+    except TargetError:
+        return ""
+    return machine
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^!-~]", "_", text)
 
 
 def _features(cpu: str, processor: Processor) -> list[str]:
@@ -71,7 +90,11 @@ def _features(cpu: str, processor: Processor) -> list[str]:
 
 def _choose(device: Device, processor: Processor) -> tuple[list[tuple[str, Memory, str]], str, str]:
     """Memories with a name and an access the schema takes, and the names of flash and RAM."""
-    found = [memory for memory in device.memories_of(processor.name) if "p" not in memory.access and memory.size > 0]
+    # Neither peripherals nor bytes that are only read, such as one-time programmable ones.
+    found = [
+        memory for memory in device.memories_of(processor.name) if set("wx") & {*memory.access} and memory.size > 0
+    ]
+    found = [memory for memory in found if "p" not in memory.access]
     other_world = {memory.name for memory in found if memory.secure and any(_same(memory, m) for m in found)}
     found = sorted((memory for memory in found if memory.name not in other_world), key=lambda memory: memory.origin)
     found = [memory for memory in found if not memory.alias or all(m.name != memory.alias for m in found)]
@@ -81,7 +104,8 @@ def _choose(device: Device, processor: Processor) -> tuple[list[tuple[str, Memor
     if not starts or not data:
         raise PackError(f"device '{device.name}' has no memory for {'data' if starts else 'vectors and code'}")
     flash = _merged(starts[0], [memory for memory in found if "w" not in memory.access])
-    ram = max(data, key=lambda memory: (memory.default, memory.size))
+    # Windows of megabytes are external memory, or none at all.
+    ram = max(data, key=lambda memory: (memory.size <= _LARGEST_RAM, memory.default, memory.size))
     kept = [flash, *(m for m in found if m is not starts[0] and not flash.origin <= m.origin < flash.end)]
     names: dict[int, str] = {}
     for memory in kept:
@@ -102,8 +126,6 @@ def _same(memory: Memory, other: Memory) -> bool:
 
 def _merged(first: Memory, others: Sequence[Memory]) -> Memory:
     """``first`` with the memories for general use that follow it without a gap."""
-    from dataclasses import replace
-
     end = first.end
     for memory in sorted(others, key=lambda memory: memory.origin):
         if memory.origin == end and memory.default:

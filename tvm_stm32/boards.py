@@ -78,8 +78,8 @@ class Emulator:
 class Clocks:
     """The PLL and the buses: ``source`` / ``m`` * ``n`` / ``divide`` is the core's clock.
 
-    ``divide_key`` is what the chip's manual calls ``divide``: p or r, "" without one. ``source_hz`` is 0 for oscillators
-    of the chip, ``supply`` "" where there is no choice.
+    ``divide_key`` is what the chip's manual calls ``divide``: p or r, "" without one. ``source_hz`` is 0 for
+    oscillators of the chip, ``supply`` "" where there is no choice.
     """
 
     source: str
@@ -135,7 +135,7 @@ class Board:
     pools: tuple[PoolEntry, ...] = ()
     device: str = ""
     source: tuple[str, ...] = ()
-    tried: str = "no"
+    tried: str = "nowhere"
     note: str = ""
     clocks: Clocks | None = None
     console: Console | None = None
@@ -294,7 +294,7 @@ def _from_dict(data: dict[str, Any], path: Path) -> Board:
         pools=pool_entries(data.get("pools", [])),
         device=data.get("device", ""),
         source=tuple(data.get("source", ())),
-        tried=data.get("tried", "no"),
+        tried=data.get("tried", "nowhere"),
         note=data.get("note", ""),
         clocks=_clocks(data["clocks"]) if "clocks" in data else None,
         console=Console(**data["console"]) if "console" in data else None,
@@ -324,7 +324,9 @@ def _check_chip(board: Board, path: Path) -> None:
         raise TargetError(f"{path}: {where}: {problem} ({chip.manual})")
     console = board.console
     if console is not None and console.uart not in chip.uarts:
-        raise TargetError(f"{path}: console.uart: '{console.uart}' is not known", hint="one of: " + ", ".join(chip.uarts))
+        raise TargetError(
+            f"{path}: console.uart: '{console.uart}' is not known", hint="one of: " + ", ".join(chip.uarts)
+        )
     if console is not None and (console.af < 0) != (chip.gpio_kind == 1):
         raise TargetError(f"{path}: console.af: " + ("this chip has none" if console.af >= 0 else "it is needed"))
 

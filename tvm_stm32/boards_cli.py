@@ -1,8 +1,10 @@
-"""``tvm-stm32 boards`` and ``tvm-stm32 board new``: what boards there are, and a file for one more from a pack's device."""
+"""``tvm-stm32 boards`` and ``board new``: what boards there are, and a file for one more from a pack's device."""
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -40,9 +42,25 @@ def new_command(name: str, pdsc: Path, device: str, processor: str, output: Path
     file = output or Path(f"{name}.yaml")
     if file.exists():
         raise TargetError(f"'{file}' exists", hint="another name, or -o FILE")
-    write_atomically({file: board_yaml(name, pdsc, device, processor)})
-    board = load_board(file)
+    text = board_yaml(name, pdsc, device, processor)
+    with tempfile.TemporaryDirectory(prefix="tvm-stm32-") as folder:
+        trial = Path(folder) / f"{name}.yaml"
+        trial.write_text(text, encoding="utf-8")
+        board = load_board(trial)
+    write_atomically({file: text})
     click.echo(f"{file}: {board.device}, {size_text(board.flash.size)} flash, {size_text(board.ram.size)} RAM")
+
+
+@click.command("board-config", hidden=True)
+@click.option("--board", required=True)
+@click.option("--console", type=click.Choice(("semihosting", "uart")), required=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+def config_command(board: str, console: Literal["semihosting", "uart"], output: Path) -> None:
+    """Write a board's board_config.h (used by the SCons builders)."""
+    from .files import write_atomically
+    from .project.board_config import board_config
+
+    write_atomically({output: board_config(load_board(board), console)})
 
 
 def list_text() -> str:
@@ -77,7 +95,9 @@ def board_text(board: Board) -> str:
     lines += ["  memories"]
     for memory in board.memories:
         role = f"  {roles[memory.name]}" if memory.name in roles else ""
-        lines.append(f"    {memory.name:<10}{memory.origin:#010x}  {size_text(memory.size):>5}  {memory.access:<3}{role}")
+        lines.append(
+            f"    {memory.name:<10}{memory.origin:#010x}  {size_text(memory.size):>5}  {memory.access:<3}{role}"
+        )
     for pool in board.pools:
         holds = f" holds {', '.join(pool.holds)}" if pool.holds else ""
         lines.append(f"    pool {pool.name}: a word costs {pool.read:g} to read, {pool.write:g} to write{holds}")
@@ -92,7 +112,7 @@ def _facts(board: Board) -> list[tuple[str, str]]:
         f"OpenOCD target/{probe.openocd}.cfg" if probe.openocd else "",
         f"STM32_Programmer_CLI -c {probe.cubeprogrammer}" if probe.cubeprogrammer else "",
     ]  # fmt: skip
-    where = {"emulated": "in the emulator, not on hardware", "hardware": "on hardware", "no": "nowhere"}
+    where = {"emulated": "in the emulator, not on hardware", "hardware": "on hardware", "nowhere": "nowhere"}
     return [
         ("device", board.device),
         ("core", f"{target.cpu} ({', '.join(features)})"),
@@ -117,7 +137,7 @@ def _clock_text(board: Board) -> str:
     clocks = board.clocks
     chip = chip_of(board.device)
     if clocks is None or chip is None:
-        return f"{board.clock_hz / 1e6:g} MHz" + (" (as the reset leaves it: nothing sets it up)" if board.device else "")
+        return f"{board.clock_hz / 1e6:g} MHz" + ("; not set up, the clock of the reset stays" if board.device else "")
     source = clocks.source + (f" {clocks.source_hz / 1e6:g} MHz" if clocks.source_hz else "")
     divide = f" / {clocks.divide}" if clocks.divide_key else ""
     return f"{board.clock_hz / 1e6:g} MHz ({source} / {clocks.m} * {clocks.n}{divide})"

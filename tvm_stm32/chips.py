@@ -1,4 +1,4 @@
-"""What the start-up of images for real boards knows about chips: limits of their clocks, and addresses of UARTs and pins.
+"""What the start-up of images for real boards knows about chips: limits of clocks, addresses of UARTs and pins.
 
 Source of every number: the reference manual named in the row (PLL, buses, wait states at 2.7 to 3.6 V, RCC enable
 registers) and the memory map in it. A chip is found by the start of its name; of others nothing is set up.
@@ -30,9 +30,9 @@ class Uart:
 class Chip:
     """One row: frequencies in Hz, limits inclusive.
 
-    ``family`` names the start-up's C file, ``reset_hz`` is the core's clock after a reset. ``wait_states`` are the highest
-    clocks of the flash's bus for 0, 1, 2 ... wait states. ``defines`` are macros of the family's C file. ``uart_kind`` 1
-    has a data register for both directions, 2 has one each. ``gpio_kind`` 1 is that of the STM32F1.
+    ``family`` names the start-up's C file, ``reset_hz`` is the core's clock after a reset. ``wait_states`` are the
+    highest clocks of the flash's bus for 0, 1, 2 ... wait states. ``defines`` are macros of the family's C file.
+    ``uart_kind`` 1 has a data register for both directions, 2 has one each. ``gpio_kind`` 1 is that of the STM32F1.
     """
 
     family: str
@@ -402,7 +402,7 @@ def chip_of(device: str) -> Chip | None:
 
 
 def clock_problems(chip: Chip, clocks: Clocks, core_hz: int) -> Iterator[tuple[str, str]]:
-    """What is wrong with a board's clocks: a key of ``clocks`` (or ``clock_hz``) and why, the cause before its effects."""
+    """What is wrong with a board's clocks: a key of ``clocks`` (or ``clock_hz``) and why, causes before effects."""
     yield from _source_problems(chip, clocks)
     source = source_hz(chip, clocks)
     for key, value, (low, high) in (("m", clocks.m, chip.m), ("n", clocks.n, chip.n)):

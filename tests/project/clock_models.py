@@ -1,9 +1,10 @@
 """Registers of STM32 chips as their reference manuals describe them: what a start-up's writes make of the clocks.
 
-Written against the manuals, not against the start-up: bits and dividers are decoded here from the registers alone. Ready
-bits follow what they wait for, unless they are held back.
+Written against the manuals, not against the start-up: bits and dividers are decoded here from the registers alone.
+Ready bits follow what they wait for, unless they are held back.
 """
 
+# ruff: noqa: RUF012 - the models' tables are never changed
 from __future__ import annotations
 
 from collections import defaultdict
@@ -73,7 +74,7 @@ class Model:
 
     follow: dict[Bit, Bit]
     switch: tuple[int, int, int]
-    reset: dict[int, int] = {}  # noqa: RUF012
+    reset: dict[int, int] = {}
     sw_reset = 0
     reset_hz = 16 * MHZ
 
@@ -95,13 +96,13 @@ class F4(Model):
     """RM0090 and its siblings: RCC at 0x40023800, FLASH at 0x40023C00, PWR at 0x40007000."""
 
     RCC, FLASH, PWR = 0x40023800, 0x40023C00, 0x40007000
-    follow = {  # noqa: RUF012
+    follow = {
         (RCC, 1): (RCC, 0), (RCC, 17): (RCC, 16), (RCC, 25): (RCC, 24),
         (PWR + 4, 14): (RCC, 24), (PWR + 4, 16): (PWR, 16), (PWR + 4, 17): (PWR, 17),
     }  # fmt: skip
     switch = (RCC + 8, 2, 2)
     sw_pll = 2
-    reset = {RCC: 0x83, RCC + 4: 0x24003010, PWR: 0x4000}  # noqa: RUF012
+    reset = {RCC: 0x83, RCC + 4: 0x24003010, PWR: 0x4000}
 
     def clocks(self) -> Clocks:
         r, rcc = self.registers, self.RCC
@@ -110,17 +111,19 @@ class F4(Model):
             source = self.hse if r.bits(rcc + 4, 22, 22) else 16 * MHZ
             core = source / r.bits(rcc + 4, 5, 0) * r.bits(rcc + 4, 14, 6) / (2 * r.bits(rcc + 4, 17, 16) + 2)
         bus = core / ahb(r.bits(rcc + 8, 7, 4))
-        return Clocks(bus, bus / apb(r.bits(rcc + 8, 12, 10)), bus / apb(r.bits(rcc + 8, 15, 13)), r.bits(self.FLASH, 3, 0))
+        return Clocks(
+            bus, bus / apb(r.bits(rcc + 8, 12, 10)), bus / apb(r.bits(rcc + 8, 15, 13)), r.bits(self.FLASH, 3, 0)
+        )
 
 
 class F1(Model):
     """RM0041: RCC at 0x40021000."""
 
     RCC = 0x40021000
-    follow = {(RCC, 1): (RCC, 0), (RCC, 17): (RCC, 16), (RCC, 25): (RCC, 24)}  # noqa: RUF012
+    follow = {(RCC, 1): (RCC, 0), (RCC, 17): (RCC, 16), (RCC, 25): (RCC, 24)}
     switch = (RCC + 4, 2, 2)
     sw_pll = 2
-    reset = {RCC: 0x83}  # noqa: RUF012
+    reset = {RCC: 0x83}
     reset_hz = 8 * MHZ
 
     def clocks(self) -> Clocks:
@@ -137,9 +140,9 @@ class L4(Model):
     """RM0351, RM0432: RCC at 0x40021000, FLASH at 0x40022000, PWR at 0x40007000; MSI at 4 MHz after a reset."""
 
     RCC, FLASH, PWR = 0x40021000, 0x40022000, 0x40007000
-    follow = {(RCC, 10): (RCC, 8), (RCC, 17): (RCC, 16), (RCC, 25): (RCC, 24)}  # noqa: RUF012
+    follow = {(RCC, 10): (RCC, 8), (RCC, 17): (RCC, 16), (RCC, 25): (RCC, 24)}
     switch = (RCC + 8, 2, 2)
-    reset = {RCC: 0x63, FLASH: 0x600, PWR: 0x200, PWR + 0x80: 0x100}  # noqa: RUF012
+    reset = {RCC: 0x63, FLASH: 0x600, PWR: 0x200, PWR + 0x80: 0x100}
     reset_hz = 4 * MHZ
 
     def divider(self) -> int:
@@ -153,13 +156,15 @@ class L4(Model):
             source = {2: 16 * MHZ, 3: self.hse}[r.bits(rcc + 0xC, 1, 0)]
             core = source / (r.bits(rcc + 0xC, 7, 4) + 1) * r.bits(rcc + 0xC, 14, 8) / self.divider()
         bus = core / ahb(r.bits(rcc + 8, 7, 4))
-        return Clocks(bus, bus / apb(r.bits(rcc + 8, 10, 8)), bus / apb(r.bits(rcc + 8, 13, 11)), r.bits(self.FLASH, 3, 0))
+        return Clocks(
+            bus, bus / apb(r.bits(rcc + 8, 10, 8)), bus / apb(r.bits(rcc + 8, 13, 11)), r.bits(self.FLASH, 3, 0)
+        )
 
 
 class G4(L4):
     """RM0440: the same with HSI16 as SYSCLK (SW = 1) after a reset."""
 
-    reset = {L4.RCC: 0x500, L4.RCC + 8: 5, L4.FLASH: 0x40600, L4.PWR + 0x80: 0x100}  # noqa: RUF012
+    reset = {L4.RCC: 0x500, L4.RCC + 8: 5, L4.FLASH: 0x40600, L4.PWR + 0x80: 0x100}
     sw_reset = 1
     reset_hz = 16 * MHZ
 
@@ -168,9 +173,9 @@ class WB(L4):
     """RM0434: RCC at 0x58000000, FLASH at 0x58004000; R counts from 1 at another place."""
 
     RCC, FLASH = 0x58000000, 0x58004000
-    follow = {(RCC, 10): (RCC, 8), (RCC, 17): (RCC, 16), (RCC, 25): (RCC, 24)}  # noqa: RUF012
+    follow = {(RCC, 10): (RCC, 8), (RCC, 17): (RCC, 16), (RCC, 25): (RCC, 24)}
     switch = (RCC + 8, 2, 2)
-    reset = {RCC: 0x61, FLASH: 0x600}  # noqa: RUF012
+    reset = {RCC: 0x61, FLASH: 0x600}
 
     def divider(self) -> int:
         assert self.registers.bits(self.RCC + 0xC, 28, 28), "PLLREN"
@@ -181,10 +186,10 @@ class G0(Model):
     """RM0444: one APB."""
 
     RCC, FLASH = 0x40021000, 0x40022000
-    follow = {(RCC, 10): (RCC, 8), (RCC, 17): (RCC, 16), (RCC, 25): (RCC, 24)}  # noqa: RUF012
+    follow = {(RCC, 10): (RCC, 8), (RCC, 17): (RCC, 16), (RCC, 25): (RCC, 24)}
     switch = (RCC + 8, 3, 3)
     sw_pll = 2
-    reset = {RCC: 0x500, FLASH: 0x40600}  # noqa: RUF012
+    reset = {RCC: 0x500, FLASH: 0x40600}
 
     def clocks(self) -> Clocks:
         r, rcc = self.registers, self.RCC
@@ -194,7 +199,9 @@ class G0(Model):
             source = {2: 16 * MHZ, 3: self.hse}[r.bits(rcc + 0xC, 1, 0)]
             core = source / (r.bits(rcc + 0xC, 6, 4) + 1) * r.bits(rcc + 0xC, 14, 8) / (r.bits(rcc + 0xC, 31, 29) + 1)
         bus = core / ahb(r.bits(rcc + 8, 11, 8))
-        return Clocks(bus, bus / apb(r.bits(rcc + 8, 14, 12)), bus / apb(r.bits(rcc + 8, 14, 12)), r.bits(self.FLASH, 2, 0))
+        return Clocks(
+            bus, bus / apb(r.bits(rcc + 8, 14, 12)), bus / apb(r.bits(rcc + 8, 14, 12)), r.bits(self.FLASH, 2, 0)
+        )
 
 
 class H7(Model):
@@ -202,12 +209,19 @@ class H7(Model):
 
     RCC, FLASH, PWR = 0x58024400, 0x52002000, 0x58024800
     VOS_ON = (PWR + 0x18, 14)
-    follow = {  # noqa: RUF012
+    follow = {
         (RCC, 2): (RCC, 0), (RCC, 8): (RCC, 7), (RCC, 17): (RCC, 16), (RCC, 25): (RCC, 24),
         (PWR + 4, 13): (RCC, 0), (PWR + 0x18, 13): VOS_ON,
     }  # fmt: skip
     switch = (RCC + 0x10, 3, 3)
-    reset = {RCC: 0x25, RCC + 0x28: 0x02020200, RCC + 0x2C: 0x01FF0000, RCC + 0x30: 0x01010280, PWR + 0xC: 6, FLASH: 0x37}  # noqa: RUF012
+    reset = {
+        RCC: 0x25,
+        RCC + 0x28: 0x02020200,
+        RCC + 0x2C: 0x01FF0000,
+        RCC + 0x30: 0x01010280,
+        PWR + 0xC: 6,
+        FLASH: 0x37,
+    }
     reset_hz = 64 * MHZ
 
     def clocks(self) -> Clocks:
@@ -225,19 +239,21 @@ class H7(Model):
         bus = core / ahb(r.bits(rcc + 0x18, 3, 0))
         for name, address, low_bit in (("D1PPRE", rcc + 0x18, 4), ("D3PPRE", rcc + 0x20, 4)):
             assert bus / apb(r.bits(address, low_bit + 2, low_bit)) <= 140 * MHZ, name
-        return Clocks(core, bus / apb(r.bits(rcc + 0x1C, 6, 4)), bus / apb(r.bits(rcc + 0x1C, 10, 8)), r.bits(self.FLASH, 3, 0))
+        return Clocks(
+            core, bus / apb(r.bits(rcc + 0x1C, 6, 4)), bus / apb(r.bits(rcc + 0x1C, 10, 8)), r.bits(self.FLASH, 3, 0)
+        )
 
 
 class U5(Model):
     """RM0456: RCC at 0x46020C00, PWR at 0x46020800, FLASH at 0x40022000; MSIS at 4 MHz after a reset."""
 
     RCC, FLASH, VOSR = 0x46020C00, 0x40022000, 0x4602080C
-    follow = {  # noqa: RUF012
+    follow = {
         (RCC, 2): (RCC, 0), (RCC, 10): (RCC, 8), (RCC, 17): (RCC, 16), (RCC, 25): (RCC, 24),
         (VOSR, 15): (VOSR, 16), (VOSR, 14): (VOSR, 18),
     }  # fmt: skip
     switch = (RCC + 0x1C, 2, 2)
-    reset = {RCC: 0x35, RCC + 0x34: 0x01010280}  # noqa: RUF012
+    reset = {RCC: 0x35, RCC + 0x34: 0x01010280}
     reset_hz = 4 * MHZ
     ranges = ((4, 8), (4, 8), (4, 8), (8, 16))
 
@@ -258,18 +274,20 @@ class U5(Model):
             assert low * MHZ <= source / m <= high * MHZ, "PLL1RGE"
             core = source / m * (r.bits(rcc + 0x34, 8, 0) + 1) / self.divider()
         bus = core / ahb(r.bits(rcc + 0x20, 3, 0))
-        return Clocks(bus, bus / apb(r.bits(rcc + 0x20, 6, 4)), bus / apb(r.bits(rcc + 0x20, 10, 8)), r.bits(self.FLASH, 3, 0))
+        return Clocks(
+            bus, bus / apb(r.bits(rcc + 0x20, 6, 4)), bus / apb(r.bits(rcc + 0x20, 10, 8)), r.bits(self.FLASH, 3, 0)
+        )
 
 
 class H5(U5):
     """RM0481: RCC at 0x44020C00, PWR at 0x44020800; HSI of 64 MHz divided by 2 after a reset."""
 
     RCC, VOSCR, VOSSR = 0x44020C00, 0x44020810, 0x44020814
-    follow = {  # noqa: RUF012
+    follow = {
         (RCC, 1): (RCC, 0), (RCC, 9): (RCC, 8), (RCC, 17): (RCC, 16), (RCC, 25): (RCC, 24), (VOSSR, 3): (VOSCR, 4),
     }  # fmt: skip
     switch = (RCC + 0x1C, 3, 3)
-    reset = {RCC: 0x2B, RCC + 0x34: 0x01010280, U5.FLASH: 0x13}  # noqa: RUF012
+    reset = {RCC: 0x2B, RCC + 0x34: 0x01010280, U5.FLASH: 0x13}
     reset_hz = 32 * MHZ
     ranges = ((1, 2), (2, 4), (4, 8), (8, 16))
 

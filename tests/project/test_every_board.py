@@ -33,8 +33,16 @@ def build(name: str, folder: Path, **options: bool) -> Path:
     network = demo(board.target.cpu)
     sources = sorted(network.glob("*.c"))
     return build_image(
-        sources, [network], board, folder, "demo", network="digits_int8", optimize="-O1", warnings_as_errors=True, **options
-    )  # fmt: skip
+        sources,
+        [network],
+        board,
+        folder,
+        "demo",
+        network="digits_int8",
+        optimize="-O1",
+        warnings_as_errors=True,
+        **options,  # type: ignore[arg-type]
+    )
 
 
 @cache

@@ -53,15 +53,16 @@ def board_port_files(family: str, *, hardware: bool, console: Console) -> list[s
     return files
 
 
-def board_config(board: Board) -> str:
-    """The text of the header. Raises :class:`TargetError` for the host."""
+def board_config(board: Board, console: Console) -> str:
+    """The text of the header of an image with that console. Raises :class:`TargetError` for the host."""
     if board.is_host:
         raise TargetError("the host board has no registers to set up")
     chip = chip_of(board.device)
     macros: dict[str, str] = {"PORT_HAS_CLOCK": "0", "PORT_HAS_UART": "0"}
     if chip is not None:
         macros |= _clock_macros(board, chip)
-        macros |= _uart_macros(board, chip, board.console) if board.console is not None else {}
+        if console == "uart" and board.console is not None:
+            macros |= _uart_macros(board, chip, board.console)
     macros.setdefault("PORT_RESET_HZ", _number(chip.reset_hz if chip is not None else board.clock_hz))
     macros.setdefault("PORT_CORE_HZ", macros["PORT_RESET_HZ"])
     lines = [f"#define {name} {value}" for name, value in macros.items()]

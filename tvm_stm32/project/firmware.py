@@ -111,7 +111,7 @@ def build_image(
     objects = out_dir / "obj" / name
     objects.mkdir(parents=True, exist_ok=True)
     if hardware:
-        (objects / "board_config.h").write_text(board_config(board), encoding="utf-8")
+        (objects / "board_config.h").write_text(board_config(board, console), encoding="utf-8")
         common += ["-DPORT_BOARD=1", f"-I{objects}"]
     groups: list[tuple[str, list[Path], list[str]]] = [("network", list(sources), [])]
     # The runtime does nothing per element, so it is built for size; the last -O counts.

@@ -31,8 +31,8 @@ int port_clock_start(void)
     reg_change(RCC_CFGR2, 0xFU, PORT_PLL_M - 1U);
 #endif
     reg_change(RCC_CFGR, CFGR_MASK,
-                ((PORT_PLL_N - 2U) << 18) | (PORT_USE_HSE ? CFGR_SOURCE_HSE : 0U) | (PORT_PPRE2 << 11) |
-                    (PORT_PPRE1 << 8));
+               ((PORT_PLL_N - 2U) << 18) | (PORT_USE_HSE ? CFGR_SOURCE_HSE : 0U) | (PORT_PPRE2 << 11) |
+                   (PORT_PPRE1 << 8));
     reg_change(RCC_CR, CR_PLLON, CR_PLLON);
     if (reg_wait(RCC_CR, CR_PLLRDY, CR_PLLRDY) == 0) {
         reg_change(RCC_CFGR, 3U, CFGR_SW_PLL);

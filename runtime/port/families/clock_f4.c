@@ -53,8 +53,8 @@ static int start_pll(void)
     reg_change(PWR_CR, PORT_VOLTAGE_MASK, PORT_VOLTAGE);
 #endif
     reg_change(RCC_PLLCFGR, PLLCFGR_MASK,
-                (PORT_USE_HSE ? PLLCFGR_SOURCE_HSE : 0U) | ((PORT_PLL_DIVIDE / 2U - 1U) << 16) | (PORT_PLL_N << 6) |
-                    PORT_PLL_M);
+               (PORT_USE_HSE ? PLLCFGR_SOURCE_HSE : 0U) | ((PORT_PLL_DIVIDE / 2U - 1U) << 16) | (PORT_PLL_N << 6) |
+                   PORT_PLL_M);
     reg_change(RCC_CR, CR_PLLON, CR_PLLON);
 #if PORT_OVERDRIVE
     reg_change(PWR_CR, OVERDRIVE, OVERDRIVE);
@@ -84,8 +84,7 @@ int port_clock_start(void)
     if (reg_wait(FLASH_ACR, 0xFU, PORT_WAIT_STATES) != 0) {
         return -1;
     }
-    reg_change(RCC_CFGR, CFGR_CLOCKS_MASK,
-                (PORT_PPRE2 << 13) | (PORT_PPRE1 << 10) | (PORT_HPRE << 4) | CFGR_SW_PLL);
+    reg_change(RCC_CFGR, CFGR_CLOCKS_MASK, (PORT_PPRE2 << 13) | (PORT_PPRE1 << 10) | (PORT_HPRE << 4) | CFGR_SW_PLL);
     if (reg_wait(RCC_CFGR, CFGR_SWS_MASK, CFGR_SWS_PLL) != 0) {
         reg_change(RCC_CFGR, CFGR_CLOCKS_MASK, 0U);
         return -1;

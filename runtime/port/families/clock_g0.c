@@ -44,8 +44,8 @@ static int start_pll(void)
     if (reg_wait(RCC_CR, CR_PLLRDY, 0U) != 0) {
         return -1;
     }
-    reg_write(RCC_PLLCFGR, ((PORT_PLL_DIVIDE - 1U) << 29) | PLLCFGR_REN | (PORT_PLL_N << 8) |
-                                ((PORT_PLL_M - 1U) << 4) | (PORT_USE_HSE ? PLLCFGR_SOURCE_HSE : PLLCFGR_SOURCE_HSI));
+    reg_write(RCC_PLLCFGR, ((PORT_PLL_DIVIDE - 1U) << 29) | PLLCFGR_REN | (PORT_PLL_N << 8) | ((PORT_PLL_M - 1U) << 4) |
+                               (PORT_USE_HSE ? PLLCFGR_SOURCE_HSE : PLLCFGR_SOURCE_HSI));
     reg_change(RCC_CR, CR_PLLON, CR_PLLON);
     return reg_wait(RCC_CR, CR_PLLRDY, CR_PLLRDY);
 }

@@ -58,7 +58,7 @@ static int start_pll(void)
         return -1;
     }
     reg_write(RCC_PLLCFGR, PORT_PLL_OUTPUT | (PORT_PLL_N << 8) | ((PORT_PLL_M - 1U) << 4) |
-                                (PORT_USE_HSE ? PLLCFGR_SOURCE_HSE : PLLCFGR_SOURCE_HSI));
+                               (PORT_USE_HSE ? PLLCFGR_SOURCE_HSE : PLLCFGR_SOURCE_HSI));
     reg_change(RCC_CR, CR_PLLON, CR_PLLON);
     return reg_wait(RCC_CR, CR_PLLRDY, CR_PLLRDY);
 }
@@ -66,7 +66,7 @@ static int start_pll(void)
 static int switch_to_pll(void)
 {
     reg_change(RCC_CFGR, CFGR_PPRE_MASK | CFGR_HPRE_MASK | CFGR_SW_MASK,
-                (PORT_PPRE2 << 11) | (PORT_PPRE1 << 8) | (PORT_HALF_CLOCK ? CFGR_HPRE_HALF : 0U) | CFGR_SW_PLL);
+               (PORT_PPRE2 << 11) | (PORT_PPRE1 << 8) | (PORT_HALF_CLOCK ? CFGR_HPRE_HALF : 0U) | CFGR_SW_PLL);
     if (reg_wait(RCC_CFGR, CFGR_SWS_MASK, CFGR_SWS_PLL) != 0) {
         return -1;
     }
