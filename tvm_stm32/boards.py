@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from .chips import chip_of, clock_problems
 from .errors import TargetError
+from .machines import MACHINES, place
 from .resources import resource_dir
 from .target import Target
 from .yaml_files import read_checked
@@ -72,11 +74,53 @@ class Emulator:
 
 
 @dataclass(frozen=True)
+class Clocks:
+    """The PLL and the buses: ``source`` / ``m`` * ``n`` / ``divide`` is the core's clock.
+
+    ``divide_key`` is what the chip's manual calls ``divide``: p or r, "" without one. ``source_hz`` is 0 for
+    oscillators of the chip, ``supply`` "" where there is no choice.
+    """
+
+    source: str
+    m: int
+    n: int
+    divide: int = 1
+    divide_key: str = ""
+    source_hz: int = 0
+    ahb: int = 1
+    apb1: int = 1
+    apb2: int = 1
+    supply: str = ""
+
+
+@dataclass(frozen=True)
+class Console:
+    """The UART of images for the board itself, with its pins (``PA2``) and their alternate function (-1: none)."""
+
+    uart: str
+    tx: str
+    rx: str
+    af: int = -1
+    baud: int = 115200
+
+
+@dataclass(frozen=True)
+class Probe:
+    """The debug probe, and what flashing tools call the target; "" where a tool does not know it."""
+
+    interface: str
+    pyocd: str = ""
+    openocd: str = ""
+    cubeprogrammer: str = ""
+
+
+@dataclass(frozen=True)
 class Board:
     """A board the project can build for; :data:`HOST` is the portable C build on this computer (no memories).
 
     ``roles`` maps flash, weights and ram to names in ``memories``; ``stack_size`` is the stack's reserve in bytes;
-    ``pools`` are memories networks may use.
+    ``pools`` are memories networks may use. ``device`` is the chip as CMSIS packs name it, ``source`` the documents the
+    facts are from, ``tried`` where images of the board have run, ``leds`` their pins.
     """
 
     name: str
@@ -88,6 +132,14 @@ class Board:
     stack_size: int = DEFAULT_STACK
     emulator: Emulator | None = None
     pools: tuple[PoolEntry, ...] = ()
+    device: str = ""
+    source: tuple[str, ...] = ()
+    tried: str = "nowhere"
+    note: str = ""
+    clocks: Clocks | None = None
+    console: Console | None = None
+    leds: dict[str, str] = field(default_factory=dict, hash=False)
+    probe: Probe | None = None
 
     @property
     def is_host(self) -> bool:
@@ -199,11 +251,67 @@ def _from_dict(data: dict[str, Any], path: Path) -> Board:
         memories=_memories(data["memories"], path, "memories"),
         stack_size=parse_bytes(image.pop("stack", DEFAULT_STACK)),
         roles=image,
-        emulator=_emulator(data["emulator"], path) if "emulator" in data else None,
         pools=pool_entries(data.get("pools", [])),
+        device=data.get("device", ""),
+        source=tuple(data.get("source", ())),
+        tried=data.get("tried", "nowhere"),
+        note=data.get("note", ""),
+        clocks=_clocks(data["clocks"]) if "clocks" in data else None,
+        console=Console(**data["console"]) if "console" in data else None,
+        leds=dict(data.get("leds", {})),
+        probe=Probe(**data["probe"]) if "probe" in data else None,
     )
+    if "emulator" in data:
+        stand_in = data["emulator"].get("stand_in", "")
+        emulator = _stand_in(board, stand_in, path) if stand_in else _emulator(data["emulator"], path)
+        board = replace(board, emulator=emulator)
     _check_roles(board, path)
+    _check_chip(board, path)
     return board
+
+
+def _check_chip(board: Board, path: Path) -> None:
+    """Name the first number of the clocks the chip does not take, and a UART or pin function it has not."""
+    chip = chip_of(board.device)
+    if chip is None:
+        if board.clocks is not None:
+            raise TargetError(
+                f"{path}: clocks: nothing is known of the clocks of '{board.device}'", hint="leave 'clocks' out"
+            )
+        return
+    for key, problem in clock_problems(chip, board.clocks, board.clock_hz) if board.clocks is not None else ():
+        where = key if key == "clock_hz" else f"clocks.{key}"
+        raise TargetError(f"{path}: {where}: {problem} ({chip.manual})")
+    console = board.console
+    if console is not None and console.uart not in chip.uarts:
+        raise TargetError(
+            f"{path}: console.uart: '{console.uart}' is not known", hint="one of: " + ", ".join(chip.uarts)
+        )
+    if console is not None and (console.af < 0) != (chip.gpio_kind == 1):
+        raise TargetError(f"{path}: console.af: " + ("this chip has none" if console.af >= 0 else "it is needed"))
+
+
+def _clocks(data: dict[str, Any]) -> Clocks:
+    rest = {key: value for key, value in data.items() if key not in ("p", "r")}
+    key = next((key for key in ("p", "r") if key in data), "")
+    return Clocks(**rest, divide=data.get(key, 1), divide_key=key)
+
+
+def _stand_in(board: Board, name: str, path: Path) -> Emulator:
+    """The emulator of a board without a machine of its own: its memories, by name, at addresses ``name`` has.
+
+    What has a role in the image comes first: the vectors have to be where the machine's core looks for them.
+    """
+    first = [board.roles.get("flash"), board.roles.get("weights"), board.roles.get("ram")]
+    order = sorted(board.memories, key=lambda m: first.index(m.name) if m.name in first else len(first))
+    code = {name for name in (first[0], *(m.name for m in board.memories if "w" not in m.access)) if name}
+    try:
+        places = place(name, [(memory.name, memory.size, memory.name in code) for memory in order])
+    except TargetError as error:
+        raise TargetError(f"{path}: emulator.stand_in: {error.message}", hint=error.hint) from error
+    machine = MACHINES[name]
+    memories = tuple(replace(memory, origin=places[memory.name]) for memory in board.memories)
+    return Emulator(name, machine.clock_hz, machine.icount_shift, memories=memories)
 
 
 def _emulator(data: dict[str, Any], path: Path) -> Emulator:

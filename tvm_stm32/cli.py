@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from . import __version__
+from .boards_cli import board_group, boards_command, config_command
 from .c_api import C_APIS
 from .errors import Error
 from .own_process import claim
@@ -303,24 +304,26 @@ def arena_command(name: str, networks: tuple[str, ...], file: Path) -> None:
 @cli.command("linker-script", hidden=True)
 @click.option("--board", required=True)
 @click.option("-o", "--output", type=_File, required=True)
-def linker_script_command(board: str, output: Path) -> None:
+@click.option("--hardware", is_flag=True, help="The board's own addresses, not its emulator's.")
+def linker_script_command(board: str, output: Path, hardware: bool) -> None:
     """Write a board's linker script (used by the SCons builders)."""
     from .boards import load_board
     from .files import write_atomically
     from .project.linker import linker_script
 
-    write_atomically({output: linker_script(load_board(board))})
+    write_atomically({output: linker_script(load_board(board), emulated=not hardware)})
 
 
 @cli.command("check-image", hidden=True)
 @click.argument("image", type=_File)
 @click.option("--board", required=True)
-def check_image_command(image: Path, board: str) -> None:
+@click.option("--hardware", is_flag=True, help="Against the board's own addresses, not its emulator's.")
+def check_image_command(image: Path, board: str, hardware: bool) -> None:
     """Check a linked image: vector table, entry, memories (used by the SCons builders)."""
     from .boards import load_board
     from .project.image import check_image
 
-    check_image(image, load_board(board))
+    check_image(image, load_board(board), emulated=not hardware)
 
 
 @cli.command("run-image", hidden=True)
@@ -347,6 +350,11 @@ def run_image_command(
     click.echo(result.text, nl=False)
     if not result.passed:
         raise SystemExit(1)
+
+
+cli.add_command(boards_command)
+cli.add_command(board_group)
+cli.add_command(config_command)
 
 
 def _show_remarks(notes: list[str]) -> None:

@@ -5,6 +5,9 @@
  * is ever enabled.
  */
 #include "port.h"
+#if defined(PORT_BOARD)
+#include "port_board.h"
+#endif
 
 #define SCB_ICSR (*(volatile uint32_t *)0xE000ED04U)
 #define SCB_VTOR (*(volatile uint32_t *)0xE000ED08U)
@@ -93,6 +96,9 @@ void Reset_Handler(void)
         *to = 0U;
     }
     port_stack_paint();
+#if defined(PORT_BOARD)
+    port_board_start();
+#endif
     for (constructor = __init_array_start; constructor < __init_array_end; constructor++) {
         (*constructor)();
     }

@@ -9,12 +9,17 @@ makes a linker script from its memories, links, checks the result and only then 
 ``<target>.obj``, the map beside the image. Keywords: ``RUNTIME`` (of ``TvmRuntime``; made at ``<target>.runtime``
 otherwise), ``LINKER_SCRIPT`` and ``STARTUP`` (of your own). ``map`` and ``linker_script`` of the result are nodes.
 
+Images are for the board's emulator. ``HARDWARE=True`` makes one for the board itself: its addresses, clocks and caches
+set up, and the console on its UART where that is known. ``CONSOLE`` is ``"semihosting"``, or ``"uart"``, which implies
+``HARDWARE``.
+
 ``HostProgram(target, sources)`` is the same for this computer. ``RunFirmware(name, image, BOARD=..., REPORT=...)`` adds
 an alias that runs the image on the board's emulator; ``REFERENCE`` (a host program), ``INPUTS`` (.npz), ``FLAGS``.
 
 The environment is cloned, never changed; its CC (an Arm compiler: kept; a compiler for this computer: replaced for
 images), CCFLAGS, CFLAGS, CPPDEFINES, CPPPATH, LINKFLAGS, LIBS, ENV and print strings are honoured. Variables:
-FIRMWARE_OPTIMIZE (before CCFLAGS, default -O2); TVMSTM32LDCOM, TVMSTM32CHECKCOM, TVMSTM32RUNCOM and the same with STR.
+FIRMWARE_OPTIMIZE (before CCFLAGS, default -O2); TVMSTM32LDCOM, TVMSTM32CONFIGCOM, TVMSTM32CHECKCOM, TVMSTM32RUNCOM and
+the same with STR.
 """
 
 from __future__ import annotations
@@ -32,19 +37,21 @@ from SCons.Util import CLVar, is_String
 from stm32_model import BoardUse, Network, Runtime, builder_method, content, identity, place
 
 from tvm_stm32.boards import load_board
+from tvm_stm32.chips import chip_of
 from tvm_stm32.errors import Error, ToolchainError
+from tvm_stm32.project.board_config import board_port_files
 from tvm_stm32.resources import resource_dir
 from tvm_stm32.target import Target
 from tvm_stm32.toolchain import GCC_VARIABLE, find_gcc, find_host_cc
 
-_PORT = ("port/port_common.c", "port/port_startup.c", "port/port_semihosting.c", "port/port_system.c")
 _HOST_PORT = ("port/port_common.c", "port/port_host.c")
 _ASSEMBLY = (".s", ".S", ".sx", ".asm")
 _CPLUSPLUS = (".cc", ".cpp", ".cxx", ".c++", ".C")
 _COMPILED = (".c", *_CPLUSPLUS, *_ASSEMBLY)
 # Code that decides what a linker script and a checked image are.
-_LINKER_CODE = ("project/linker.py", "boards.py", "target.py")
-_CHECK_CODE = ("project/image.py", "boards.py")
+_LINKER_CODE = ("project/linker.py", "boards.py", "machines.py", "target.py")
+_CHECK_CODE = ("project/image.py", "boards.py", "machines.py")
+_CONFIG_CODE = ("project/board_config.py", "boards.py", "chips.py")
 
 
 class Image(NodeList):
@@ -162,8 +169,11 @@ def _link_with(env, sources) -> None:
     env["LINK"] = "$CXX" if any(name.endswith(_CPLUSPLUS) for name in names) else "$CC"
 
 
-def _machine_flags(board: BoardUse) -> list[str]:
-    """Compiler flags of a board. Its schema is checked by the commands; here that would cost most of a null build."""
+def _board_facts(board: BoardUse) -> tuple[list[str], str, bool]:
+    """Compiler flags of a board, the family whose file sets up its clocks ("": none), whether its UART is known.
+
+    Its schema is checked by the commands; here that would cost most of a null build.
+    """
     try:
         import yaml
     except ImportError as error:
@@ -171,14 +181,34 @@ def _machine_flags(board: BoardUse) -> list[str]:
     try:
         with open(board.path, encoding="utf-8") as stream:
             data = yaml.safe_load(stream)
-        return replace(Target.for_cpu(data["cpu"]), **data.get("features", {})).compile_flags
+        flags = replace(Target.for_cpu(data["cpu"]), **data.get("features", {})).compile_flags
+        chip = chip_of(data.get("device", ""))
     except Exception:
         # Whatever is odd about the file, this says what.
-        return load_board(board.path).target.compile_flags
+        loaded = load_board(board.path)
+        data = {"clocks": loaded.clocks, "console": loaded.console}
+        flags, chip = loaded.target.compile_flags, chip_of(loaded.device)
+    family = chip.family if chip is not None and data.get("clocks") else ""
+    return flags, family, bool(chip is not None and data.get("console"))
+
+
+def _console(name: str, board: BoardUse, has_uart: bool, hardware: bool, console: str | None) -> str:
+    """The console of an image; see ``project.board_config``, which says the same of loaded boards."""
+    if console not in (None, "uart", "semihosting"):
+        raise Error(f"Firmware: CONSOLE is {console!r} for '{name}'", hint="uart, semihosting")
+    if console == "uart" and not has_uart:
+        raise Error(
+            f"Firmware: CONSOLE is 'uart' for '{name}', but no UART of the board '{board.name}' is known",
+            hint="CONSOLE='semihosting', with a debugger",
+        )
+    return console or ("uart" if hardware and has_uart else "semihosting")
 
 
 @builder_method
-def firmware(env, target, source, BOARD=None, RUNTIME=None, LINKER_SCRIPT=None, STARTUP=None, **overrides) -> Image:
+def firmware(
+    env, target, source, BOARD=None, RUNTIME=None, LINKER_SCRIPT=None, STARTUP=None, HARDWARE=False, CONSOLE=None,
+    **overrides,
+) -> Image:  # fmt: skip
     """The ``Firmware`` method."""
     folder, name = place(env, env.Flatten([target])[0])
     if not BOARD or str(BOARD) == "host":
@@ -189,20 +219,29 @@ def firmware(env, target, source, BOARD=None, RUNTIME=None, LINKER_SCRIPT=None, 
     _use_compiler(derived, lambda words: "arm" in " ".join(words), lambda: _find_cross_compiler(derived))
     runtime = RUNTIME or derived.TvmRuntime(folder.Dir(f"{name}.runtime"), C_API=_c_apis(source))
     sections = ["-ffunction-sections", "-fdata-sections"]
-    _add_flags(derived, source, runtime, _machine_flags(board), sections)
+    machine, family, has_uart = _board_facts(board)
+    hardware = bool(HARDWARE) or CONSOLE == "uart"
+    console = _console(name, board, has_uart, hardware, CONSOLE)
+    derived["_TVMSTM32PLACE"] = ["--hardware"] if hardware else []
+    _add_flags(derived, source, runtime, machine, sections)
+    derived["_TVMSTM32CONSOLE"] = console
+    config = _board_config(derived, folder, name, board) if hardware else None
     _link_with(derived, source)
     script = _linker_script(derived, folder.File(f"{name}.ld"), board) if LINKER_SCRIPT is None else LINKER_SCRIPT
     script = derived.arg2nodes(env.Flatten([script]), derived.fs.File)[0]
     derived["TVMSTM32SCRIPT"] = script
     specs = [] if any("--specs=" in str(flag) for flag in derived["LINKFLAGS"]) else ["--specs=nano.specs"]
     derived["LINKFLAGS"] += ["-nostartfiles", *specs, "-Wl,--gc-sections", "$(", "-Wl,-Map=${TARGETS[1]}"]
-    derived["LINKFLAGS"] += ["-T$TVMSTM32SCRIPT", "$)"]
+    derived["LINKFLAGS"] += ["-T$TVMSTM32SCRIPT", "$)", *(["-Wl,-z,max-page-size=1024"] if hardware else [])]
     startup = derived.arg2nodes(env.Flatten([STARTUP]), derived.fs.File) if STARTUP is not None else []
-    port = [runtime.files[key] for key in _PORT if not (startup and key.endswith("startup.c"))]
+    files = board_port_files(family, hardware=hardware, console=console)
+    port = [runtime.files[key] for key in files if not (startup and key.endswith("startup.c"))]
     objects = folder.Dir(f"{name}.obj")
     inputs = _source_objects(derived, objects, source)
     # The runtime does nothing per element: for size.
     inputs += _objects(derived, objects.Dir("runtime"), [*runtime, *port, *startup], FIRMWARE_OPTIMIZE="-Os")
+    # Also a main.c may include it, through a macro that SCons does not see.
+    derived.Depends([node for node in inputs if node.dir.is_under(objects)], config or [])
     map_file = folder.File(os.path.splitext(name)[0] + ".map")
     linked = derived.Program([objects.File("linked.elf"), map_file], inputs)
     derived.Depends(linked, script)
@@ -211,6 +250,19 @@ def firmware(env, target, source, BOARD=None, RUNTIME=None, LINKER_SCRIPT=None, 
     image.linker_script = script
     derived.Clean(image, objects)
     return image
+
+
+def _board_config(env, folder: Node, name: str, board: BoardUse) -> Node:
+    """``board_config.h`` of an image for the board itself, in a folder its sources are compiled with."""
+    place = folder.Dir(f"{name}.board")
+    node = env.Command(
+        place.File("board_config.h"), [], Action("$TVMSTM32CONFIGCOM", "$TVMSTM32CONFIGCOMSTR"),
+        IMPLICIT_COMMAND_DEPENDENCIES=0,
+    )  # fmt: skip
+    env.Depends(node, [board.node, identity(config=content(*_CONFIG_CODE))])
+    env.Append(CPPDEFINES=[("PORT_BOARD", 1)])
+    env["CPPPATH"] = [*env["CPPPATH"], place]
+    return node[0]
 
 
 def _linker_script(env, target: Node, board: BoardUse) -> NodeList:
@@ -284,9 +336,11 @@ def generate(env) -> None:
         keep = "cp $SOURCE ${TARGET}.part && mv ${TARGET}.part $TARGET"
     env.SetDefault(
         FIRMWARE_OPTIMIZE="-O2",
-        TVMSTM32LDCOM="$TVMSTM32 linker-script $( --board $TVMSTM32BOARD -o $TARGET $)",
+        TVMSTM32LDCOM="$TVMSTM32 linker-script $_TVMSTM32PLACE $( --board $TVMSTM32BOARD -o $TARGET $)",
         TVMSTM32LDCOMSTR="",
-        TVMSTM32CHECKCOM="$TVMSTM32 check-image $( $SOURCE --board $TVMSTM32BOARD $)",
+        TVMSTM32CONFIGCOM="$TVMSTM32 board-config --console $_TVMSTM32CONSOLE $( --board $TVMSTM32BOARD -o $TARGET $)",
+        TVMSTM32CONFIGCOMSTR="",
+        TVMSTM32CHECKCOM="$TVMSTM32 check-image $_TVMSTM32PLACE $( $SOURCE --board $TVMSTM32BOARD $)",
         TVMSTM32CHECKCOMSTR="",
         TVMSTM32KEEPCOM=f"$( {keep} $)",
         TVMSTM32RUNCOM="$TVMSTM32 run-image $SOURCE --report ${SOURCES[1]} --board $TVMSTM32BOARD $_TVMSTM32RUNFLAGS",

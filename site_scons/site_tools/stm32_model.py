@@ -383,7 +383,7 @@ def tvm_runtime(env, folder: str | Node, C_API=()) -> Runtime:
     root = str(resource_dir("runtime"))
     folder = folder if isinstance(folder, Node) else env.Dir(folder)
     files = {}
-    for part in ("include", "src", "port", "app"):
+    for part in ("include", "src", "port", "port/families", "app"):
         for name in sorted(os.listdir(os.path.join(root, part))):
             if name.endswith((".c", ".h", ".hpp")):
                 node = folder.Dir(part).File(name)

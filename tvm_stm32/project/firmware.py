@@ -17,6 +17,7 @@ from ..boards import Board
 from ..errors import CapacityError, FirmwareError, ToolchainError
 from ..resources import resource_dir
 from ..toolchain import find_gcc, find_host_cc, first_lines, run_tool
+from .board_config import Console, board_config, chosen_console, port_files
 from .image import check_image
 from .linker import linker_script
 
@@ -54,12 +55,11 @@ def runtime_include_dirs() -> list[Path]:
     return [runtime / "include", runtime / "port"]
 
 
-def runtime_sources(board: Board) -> list[Path]:
+def runtime_sources(board: Board, *, hardware: bool = False, console: Console = "semihosting") -> list[Path]:
     """The C files of the ai_* runtime and of the port for ``board`` (start-up included)."""
-    port = resource_dir("runtime") / "port"
-    names = ["port_common.c"]
-    names += ["port_host.c"] if board.is_host else ["port_startup.c", "port_semihosting.c", "port_system.c"]
-    return [resource_dir("runtime") / "src" / "ai_runtime.c", *(port / name for name in names)]
+    runtime = resource_dir("runtime")
+    files = port_files(board, hardware=hardware, console=console)
+    return [runtime / "src" / "ai_runtime.c", *(runtime / file for file in files)]
 
 
 def runner_source() -> Path:
@@ -86,6 +86,8 @@ def build_image(
     warnings_as_errors: bool = False,
     runtime: bool = True,
     jobs: int | None = None,
+    hardware: bool = False,
+    console: Console | None = None,
 ) -> Path:
     """Compile ``sources`` and link them with the runtime; returns ``out_dir/name.elf`` (host: ``out_dir/name``).
 
@@ -94,18 +96,28 @@ def build_image(
     ``defines`` are ``NAME`` or ``NAME=VALUE``, ``flags`` more compiler flags, ``jobs`` compilers at a time (default:
     one a core). ``runtime=False`` leaves the ai_* runtime and the port out. The map file is beside the image, ``.map``.
 
+    Images are for the board's emulator: its addresses, no clocks, a console through semihosting. ``hardware`` makes one
+    for the board itself, whose start-up sets up clocks and caches; its ``console`` is the board's UART where it is
+    known, or ``semihosting`` for a debugger. ``console="uart"`` implies ``hardware``.
+
     Raises :class:`ToolchainError` with the command and the first lines of its output, :class:`CapacityError` when the
     image does not fit, :class:`FirmwareError` when it is malformed. Image and map appear whole or not at all.
     """
     compiler = find_host_cc() if board.is_host else find_gcc()
+    hardware = hardware or console == "uart"
+    console = chosen_console(board, hardware=hardware, console=console)
     common = _common_flags(board, compiler, optimize, [*include_dirs, *runtime_include_dirs()], warnings_as_errors)
     common += [*flags, *(f"-D{define}" for define in defines)]
     objects = out_dir / "obj" / name
     objects.mkdir(parents=True, exist_ok=True)
+    if hardware:
+        (objects / "board_config.h").write_text(board_config(board, console), encoding="utf-8")
+        common += ["-DPORT_BOARD=1", f"-I{objects}"]
     groups: list[tuple[str, list[Path], list[str]]] = [("network", list(sources), [])]
     # The runtime does nothing per element, so it is built for size; the last -O counts.
     if runtime:
-        groups.append(("runtime", runtime_sources(board), ["-Os"]))
+        files = runtime_sources(board, hardware=hardware, console=console)
+        groups.append(("runtime", files, ["-Os"]))
     if network:
         extra = ["-Os", *(f"-D{define}" for define in runner_defines(network))]
         groups.append(("runner", [runner_source()], extra))
@@ -118,7 +130,7 @@ def build_image(
         # list() takes the first failure out of the pool; the others finish unseen.
         list(pool.map(lambda unit: _compile(compiler, unit), units))
     image = out_dir / (name if board.is_host else f"{name}.elf")
-    _link(compiler, [unit.object for unit in units], board, image)
+    _link(compiler, [unit.object for unit in units], board, image, emulated=not hardware)
     return image
 
 
@@ -144,7 +156,7 @@ def _compile(compiler: Path, unit: _Unit) -> None:
     _run([compiler, *unit.flags, "-c", unit.source, "-o", unit.object], f"{unit.source.name} does not compile")
 
 
-def _link(compiler: Path, objects: list[Path], board: Board, image: Path) -> None:
+def _link(compiler: Path, objects: list[Path], board: Board, image: Path, *, emulated: bool) -> None:
     map_file = image.with_name(f"{image.name.removesuffix('.elf')}.map")
     temporary = image.with_name(f".{image.name}.part")
     temporary_map = map_file.with_name(f".{map_file.name}.part")
@@ -153,14 +165,16 @@ def _link(compiler: Path, objects: list[Path], board: Board, image: Path) -> Non
         command += ["-lm"]
     else:
         script = objects[0].parent / "image.ld"
-        script.write_text(linker_script(board), encoding="utf-8")
+        script.write_text(linker_script(board, emulated=emulated), encoding="utf-8")
         command += ["-nostartfiles", "--specs=nano.specs", "-Wl,--gc-sections"]
+        # Else the first segment begins at a page of 64K, before a flash (or RAM) that begins elsewhere.
+        command += [] if emulated else ["-Wl,-z,max-page-size=1024"]
         # Not -Wl, which splits a path at its commas.
         command += ["-T", script, "-Xlinker", f"-Map={temporary_map}", "-lm"]
     try:
         _run(command, f"{image.name} does not link")
         if not board.is_host:
-            check_image(temporary, board)
+            check_image(temporary, board, emulated=emulated)
             temporary_map.replace(map_file)
         temporary.replace(image)
     finally:

@@ -1,0 +1,208 @@
+"""The start-up of images for boards, run on this computer against models of the chips' registers."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from clock_models import F1, F4, G0, G4, H5, H7, L4, MHZ, U5, WB, Model
+from support import need_board
+
+from tvm_stm32.boards import Board, list_boards, load_board
+from tvm_stm32.project.board_config import board_config, chosen_console, port_files
+from tvm_stm32.resources import resource_dir
+from tvm_stm32.toolchain import find_host_cc
+
+LIMIT = 40
+"""PORT_WAIT_LIMIT of these tests."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the manuals ask for: core and APB clocks in MHz, wait states, and the UART (base, kind, bus)."""
+
+    model: type[Model]
+    core: float
+    apb1: float
+    apb2: float
+    wait_states: int
+    uart: int
+    bus: int = 1
+    kind: int = 2
+
+
+BOARDS = {
+    "stm32vldiscovery": Expected(F1, 24, 24, 24, 0, 0x40013800, 2, 1),
+    "netduino2": Expected(F4, 120, 30, 60, 3, 0x40011400, 2, 1),
+    "stm32f405": Expected(F4, 168, 42, 84, 5, 0x40011400, 2, 1),
+    "stm32f4-discovery": Expected(F4, 168, 42, 84, 5, 0x40004400, 1, 1),
+    "nucleo-f401re": Expected(F4, 84, 42, 84, 2, 0x40004400, 1, 1),
+    "nucleo-f412zg": Expected(F4, 100, 50, 100, 3, 0x40004800, 1, 1),
+    "nucleo-f446re": Expected(F4, 180, 45, 90, 5, 0x40004400, 1, 1),
+    "nucleo-f746zg": Expected(F4, 216, 54, 108, 7, 0x40004800),
+    "nucleo-l476rg": Expected(L4, 80, 80, 80, 4, 0x40004400),
+    "nucleo-l4r5zi": Expected(L4, 120, 120, 120, 5, 0x40008000, kind=3),
+    "nucleo-g474re": Expected(G4, 170, 170, 170, 4, 0x40008000, kind=3),
+    "nucleo-wb55rg": Expected(WB, 64, 64, 64, 3, 0x40013800, 2),
+    "nucleo-g071rb": Expected(G0, 64, 64, 64, 2, 0x40004400),
+    "nucleo-h743zi2": Expected(H7, 400, 100, 100, 2, 0x40004800),
+    "stm32h747i-disco": Expected(H7, 400, 100, 100, 2, 0x40011000, 2),
+    "nucleo-h7a3zi-q": Expected(H7, 280, 140, 140, 6, 0x40004800),
+    "nucleo-u575zi-q": Expected(U5, 160, 160, 160, 4, 0x40013800, 2),
+    "b-u585i-iot02a": Expected(U5, 160, 160, 160, 4, 0x40013800, 2),
+    "nucleo-h563zi": Expected(H5, 250, 250, 250, 5, 0x40004800),
+}
+
+_READ = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32)
+_WRITE = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32)
+_MOCK = """
+#include <stdint.h>
+static uint32_t (*read_register)(uint32_t);
+static void (*write_register)(uint32_t, uint32_t);
+uint32_t reg_read(uint32_t address) { return read_register(address); }
+void reg_write(uint32_t address, uint32_t value) { write_register(address, value); }
+void set_mock(uint32_t (*r)(uint32_t), void (*w)(uint32_t, uint32_t)) { read_register = r; write_register = w; }
+"""
+
+
+class StartUp:
+    """The start-up of a board as a library of this computer."""
+
+    def __init__(self, board: Board, folder: Path) -> None:
+        need_board("host")
+        folder.mkdir(parents=True)
+        (folder / "mock.c").write_text(_MOCK)
+        runtime = resource_dir("runtime")
+        console = chosen_console(board, hardware=True, console=None)
+        (folder / "board_config.h").write_text(board_config(board, console))
+        files = [runtime / file for file in port_files(board, hardware=True, console=console)]
+        files = [file for file in files if file.stem not in ("port_common", "port_startup", "port_system")]
+        library = folder / "startup.so"
+        command = [find_host_cc(), "-shared", "-fPIC", "-O1", "-DPORT_MOCK", f"-DPORT_WAIT_LIMIT={LIMIT}"]
+        command += [f"-I{folder}", f"-I{runtime / 'port'}", f"-I{runtime / 'include'}", *files, folder / "mock.c"]
+        subprocess.run([*map(str, command), "-o", str(library)], check=True, capture_output=True)
+        self.library = ctypes.CDLL(str(library))
+
+    def run(self, model: Model) -> int:
+        """Starts the board on the model's registers; the clock port_core_hz tells."""
+        read, write = _READ(model.registers.read), _WRITE(model.registers.write)
+        self.library.set_mock(read, write)
+        self.library.port_board_start()
+        return ctypes.c_uint32.in_dll(self.library, "port_core_hz").value
+
+    def print(self, model: Model, text: str) -> None:
+        read, write = _READ(model.registers.read), _WRITE(model.registers.write)
+        self.library.set_mock(read, write)
+        self.library.port_print(text.encode())
+
+
+def started(name: str, folder: Path) -> tuple[StartUp, Expected, Board]:
+    return StartUp(load_board(name), folder / "startup"), BOARDS[name], load_board(name)
+
+
+def model_of(expected: Expected, board: Board) -> Model:
+    assert board.clocks is not None
+    return expected.model(board.clocks.source_hz)
+
+
+def baud(model: Model, expected: Expected) -> float:
+    clocks = model.clocks()
+    hz = clocks.apb1 if expected.bus == 1 else clocks.apb2
+    divider = model.registers.values[expected.uart + (8 if expected.kind == 1 else 0xC)]
+    return (256 if expected.kind == 3 else 1) * hz / divider
+
+
+def test_every_board_with_clocks_is_tried_here() -> None:
+    assert set(BOARDS) == {name for name in list_boards() if load_board(name).clocks is not None}
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_clocks_wait_states_and_baud_rate_are_those_of_the_manuals(name: str, tmp_path: Path) -> None:
+    start, expected, board = started(name, tmp_path)
+    model = model_of(expected, board)
+    assert start.run(model) == expected.core * MHZ == board.clock_hz
+    clocks = model.clocks()
+    assert (clocks.core, clocks.apb1, clocks.apb2) == (
+        expected.core * MHZ, expected.apb1 * MHZ, expected.apb2 * MHZ
+    )  # fmt: skip
+    assert clocks.wait_states == expected.wait_states
+    assert baud(model, expected) == pytest.approx(115200, rel=0.0025)
+    _assert_order(model)
+    if isinstance(model, F4) and expected.core in (180, 216):
+        assert model.registers.bits(model.PWR, 17, 14) == 0xF, "scale 1 and over-drive"
+    if isinstance(model, L4) and expected.core > 80:
+        assert model.registers.bits(model.PWR + 0x80, 8, 8) == 0, "boost mode"
+
+
+def _assert_order(model: Model) -> None:
+    """The switch to the PLL comes after its lock and the wait states, and nothing raises the clock before."""
+    address, width, _ = model.switch
+    order = model.registers.order
+    switched = next(
+        i for i, (where, value) in enumerate(order) if where == address and value & (1 << width) - 1 == model.sw_pll
+    )
+    flash = getattr(model, "FLASH", None)
+    assert all(where != flash for where, _ in order[switched:])
+    assert flash is None or any(where == flash for where, _ in order[:switched])
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_whatever_never_gets_ready_leaves_the_reset_clock_and_a_console(name: str, tmp_path: Path) -> None:
+    start, expected, board = started(name, tmp_path)
+    model = model_of(expected, board)
+    start.run(model)
+    waited = [ready for ready in model.follow if ready != (expected.uart, 7)]
+    falls = 0
+    for stuck in [*[{bit} for bit in waited], set(waited), None]:
+        model = model_of(expected, board)
+        model.registers.stuck = stuck or set()
+        model.registers.stuck_switch = stuck is None
+        reached = start.run(model)
+        assert model.registers.reads < 12 * LIMIT + 300, "a wait without an end"
+        if reached != board.clock_hz:
+            falls += 1
+            address, width, _ = model.switch
+            assert model.registers.values[address] & (1 << width) - 1 == model.sw_reset
+            model.registers.stuck_switch = False
+            assert reached == model.reset_hz == model.clocks().core == model.clocks().apb1 == model.clocks().apb2
+            # 4 MHz is 34.7 times the rate: a UART is up to 1 % off.
+            assert baud(model, expected) == pytest.approx(115200, rel=0.02)
+    assert falls >= 4  # oscillator, PLL, both together with the rest, the switch
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_the_console_gives_characters_to_its_pins(name: str, tmp_path: Path) -> None:
+    start, expected, board = started(name, tmp_path)
+    model = model_of(expected, board)
+    start.run(model)
+    registers, console = model.registers, board.console
+    assert console is not None
+    for pin in (console.tx, console.rx):
+        number = int(pin[2:])
+        if isinstance(model, F1):
+            port = 0x40010800 + 0x400 * (ord(pin[1]) - ord("A"))
+            low = 4 * (number % 8)
+            wanted = 0xB if pin == console.tx else 4
+            assert registers.bits(port + (4 if number > 7 else 0), low + 3, low) == wanted
+            continue
+        base = {F4: 0x40020000, G0: 0x50000000, H7: 0x58020000, U5: 0x42020000, H5: 0x42020000}.get(
+            type(model), 0x48000000
+        )
+        port = base + 0x400 * (ord(pin[1]) - ord("A"))
+        assert registers.bits(port, 2 * number + 1, 2 * number) == 2, "alternate function"
+        low = 4 * (number % 8)
+        assert registers.bits(port + (0x24 if number > 7 else 0x20), low + 3, low) == console.af
+    status = expected.uart + (0 if expected.kind == 1 else 0x1C)
+    registers.values[status] = 0xC0
+    registers.order.clear()
+    start.print(model, "ok\n")
+    sent = expected.uart + (4 if expected.kind == 1 else 0x28)
+    assert bytes(value for where, value in registers.order if where == sent) == b"ok\r\n"
+    # A transmitter that is never empty loses text, and no more.
+    registers.values[status] = 0
+    registers.reads = 0
+    start.print(model, "lost")
+    assert registers.reads <= 4 * LIMIT
