@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
-from tvm_stm32.errors import PackError, quoted
+from tvm_stm32.errors import PackError
 from tvm_stm32.files import write_atomically
 
 from .archive import read_description
@@ -180,16 +180,11 @@ def _entries(data: bytes, url: str) -> Mapping[PackName, tuple[str, str]]:
         raise root.problem("this is no index of packs", hint="an index such as https://server/folder/index.pidx")
     entries: dict[PackName, tuple[str, str]] = {}
     for element in root.each("pindex", "pdsc"):
-        if word(element, "deprecated") and not word(element, "version"):
-            continue
-        vendor, name, version = (word(element, key, required=True) for key in ("vendor", "name", "version"))
+        vendor, name, version = (word(element, key) for key in ("vendor", "name", "version"))
         parsed = parse_archive_name(f"{vendor}.{name}.{version}.pack")
         if parsed is None or (parsed[0].vendor, parsed[0].name) != (vendor, name):
             continue  # no name a pack can have; nobody can ask for it
-        base = word(element, "url")
-        if urlsplit(base).scheme not in ("http", "https"):
-            raise element.problem(f"url={quoted(base)} is no address of the web")
-        entries.setdefault(parsed[0], (base, version))
+        entries.setdefault(parsed[0], (word(element, "url"), version))
     if not entries:
         raise root.problem("the index lists no packs")
     return entries

@@ -361,15 +361,13 @@ def test_a_damaged_file_parses_or_raises_the_projects_error():
     assert min(outcomes.values()) > 20
 
 
-COMMON = {"tvm_stm32.errors", "tvm_stm32.files", "tvm_stm32.yaml_files"}
-
-
 def test_nothing_but_errors_and_files_is_imported_from_the_compiler():
+    allowed = {f"tvm_stm32.{name}" for name in ("errors", "files", "yaml_files")}
     for path in (ROOT / "cmsis_packs").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            assert {n for n in names if n.startswith("tvm")} <= COMMON, path
+            assert all(not n.startswith("tvm") or n in allowed for n in names), path
 
 
 PARTS = """<package>
@@ -648,3 +646,17 @@ def test_damaged_conditions_and_components_resolve_or_raise_the_projects_error()
             except Error as error:
                 assert len(str(error)) < 10_000
     assert min(outcomes.values()) > 20
+
+
+def test_packs_say_what_they_require_and_where_old_releases_are() -> None:
+    text = """<package><vendor>A</vendor><name>P</name>
+      <licenseSets><licenseSet><license name="L.txt" spdx="Apache-2.0"/></licenseSet></licenseSets>
+      <releases><release version="2.0.0"/><release version="1.0.0" url="https://old.example/A.P.1.0.0.pack"/></releases>
+      <requirements><packages><package vendor="B" name="Q" version="1.0.0:2.0.0-"/><package vendor="C" name="R"/>
+      </packages><languages><language name="C"/></languages></requirements></package>"""
+    pack = parse_pdsc(text.encode(), "A.P.pdsc")
+    assert [(r.vendor, r.name, r.versions) for r in pack.requirements] == [("B", "Q", "1.0.0:2.0.0-"), ("C", "R", "")]
+    assert pack.release_urls == {"1.0.0": "https://old.example/A.P.1.0.0.pack"} and pack.spdx == ("Apache-2.0",)
+    assert in_range("1.9.9", "1.0.0:2.0.0-") and not in_range("2.0.0-rc1", "1.0.0:2.0.0-")
+    with pytest.raises(PackError, match=r"version='\.\./1' is no range"):
+        parse_pdsc(text.replace("1.0.0:2.0.0-", "../1").encode(), "A.P.pdsc")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -18,12 +19,20 @@ if TYPE_CHECKING:
     from cmsis_packs.install import Job
     from cmsis_packs.lock import Lock
 
+
+def _yaml_file(_context: click.Context, _option: click.Parameter, file: Path) -> Path:
+    if file.suffix not in (".yaml", ".yml"):
+        raise click.BadParameter(f"'{file}' is no .yaml file.")
+    return file
+
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _FILE = click.option(
     "--file",
     "file",
     type=click.Path(path_type=Path),
     default=Path("packs.yaml"),
+    callback=_yaml_file,
     show_default=True,
     help="What the project wants; the lock lies beside it.",
 )
@@ -68,7 +77,7 @@ def add_command(names: tuple[str, ...], sources: tuple[str, ...], file: Path, **
     from cmsis_packs.names import parse_wish
 
     wishes = tuple(map(parse_wish, names))
-    text, manifest = with_wishes(file, wishes, sources)
+    text, manifest = with_wishes(file, wishes, tuple(_from_folder(source, file.parent) for source in sources))
     with _Job(file, **options) as job:
         old = read_lock(job.lock) if job.lock.is_file() else None
         lock = lock_anew(job, manifest, old)
@@ -237,6 +246,13 @@ def progress_on_terminal() -> Any:
                 self._bar.__exit__(None, None, None)
 
     return Bar()
+
+
+def _from_folder(source: str, folder: Path) -> str:
+    """A source given on the command line as packs.yaml in ``folder`` names it."""
+    if "://" in source or Path(source).is_absolute():
+        return source
+    return Path(os.path.relpath(source, folder)).as_posix()
 
 
 def _read(file: Path) -> Lock:

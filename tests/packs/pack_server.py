@@ -260,6 +260,17 @@ def slow(server: PackServer) -> Fault:
     return fault
 
 
+def trickling(server: PackServer) -> Fault:
+    """A head of the answer that does not end."""
+
+    def fault(answer: Handler, _: bytes) -> None:
+        answer.wfile.write(b"HTTP/1.0 200 OK\r\n")
+        while not server.ending.wait(0.2):
+            answer.wfile.write(b"X-More: more\r\n")
+
+    return fault
+
+
 def redirect(place: str) -> Fault:
     """Another address."""
 

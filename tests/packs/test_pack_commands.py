@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -91,6 +92,34 @@ def test_install_from_a_lock_asks_no_server_but_for_the_packs(
     monkeypatch.setenv("TVM_STM32_PACK_ROOT", str(tmp_path / "second"))
     project.run("install", "--frozen")
     assert sorted(path for path, _ in server.requests) == ["/Acme.Toy_DFP.2.0.0.pack", "/Zen.Core.6.0.0.pack"]
+
+
+def test_a_folder_named_on_the_command_line_is_written_from_where_packs_yaml_lies(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder_of(tmp_path / "mirror", Toy("A", "P", "1.0.0"))
+    monkeypatch.chdir(tmp_path)
+    project.run("add", "A::P", "--source", "mirror")
+    assert "- ../mirror\n" in project.yaml.read_text()
+    project.run("install", "--frozen")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo terminals")
+def test_a_terminal_gets_a_bar_and_a_pipe_gets_lines(project: Project, server: PackServer) -> None:
+    import pty
+
+    command = [sys.executable, "-m", "tvm_stm32", "packs", "add", "Zen::Core", "--file", str(project.yaml)]
+    command += ["--source", server.index_url]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert "fetched Zen::Core@6.0.0, 4" in lines and "%" not in lines and "\x1b" not in lines
+    for path in project.cache.rglob("*.pack"):
+        path.unlink()
+    project.lock.unlink()
+    main, terminal = pty.openpty()
+    subprocess.run(command, stderr=terminal, stdout=subprocess.DEVNULL, check=True)
+    assert b"100%" in os.read(main, 1 << 16)
+    os.close(main)
+    os.close(terminal)
 
 
 def test_comments_in_packs_yaml_stay_when_packs_are_added(project: Project, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from pack_server import (
     seconds,
     slow,
     status,
+    trickling,
 )
 
 from cmsis_packs.download import fetch_bytes, fetch_file
@@ -82,8 +83,10 @@ def test_each_stage_of_a_download_fails_with_a_message(
     assert re.search(why, str(error)), str(error)
 
 
-@pytest.mark.parametrize("path", [INDEX, PDSC, PACK])
-@pytest.mark.parametrize("make", [hanging, slow])
+@pytest.mark.parametrize(
+    ("path", "make"),
+    [(INDEX, hanging), (INDEX, slow), (INDEX, trickling), (PDSC, hanging), (PDSC, slow), (PACK, hanging), (PACK, slow)],
+)
 def test_a_server_that_never_ends_is_given_up(
     project: Project, server: PackServer, path: str, make: Callable[[PackServer], Fault]
 ) -> None:
