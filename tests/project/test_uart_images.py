@@ -93,7 +93,7 @@ int main(void) {
 
 @pytest.mark.parametrize("name", ["mps2-an385", "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547"])
 def test_the_start_up_of_boards_runs_on_every_core(name: str, tmp_path: Path) -> None:
-    """These machines have neither clocks to set up nor caches; tests/project/test_board_startup.py has models of both."""
+    """These machines have neither clocks nor caches; test_board_startup.py has models of both."""
     need_board(name)
     board = load_board(name)
     program = """
