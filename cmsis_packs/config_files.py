@@ -22,11 +22,12 @@ _LONGEST_DIFFERENCE = 400
 
 @dataclass(frozen=True)
 class ConfigFile:
-    """A file ``source`` of a pack, which the project has as ``target``; ``version`` is the pack's file's."""
+    """A file ``source`` of a ``pack`` (Vendor::Name) in a version, which the project has as ``target``."""
 
     source: Path
     target: Path
     version: str
+    pack: str = ""
 
     @property
     def base(self) -> Path:

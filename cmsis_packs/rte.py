@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from tvm_stm32.cnames import comment_text
+
 from .model import Component
 
 _HEADER = re.compile(r"[A-Za-z0-9_./+-]{1,200}")
@@ -24,7 +26,7 @@ def rte_components_h(components: Sequence[Component], device_header: str = "") -
         lines += [f'#define CMSIS_device_header "{device_header}"', ""]
     for component in components:
         if component.rte_components_h:
-            lines += [f"/* {_comment(str(component))} */", *_text(component.rte_components_h), ""]
+            lines += [f"/* {comment_text(str(component))} */", *_text(component.rte_components_h), ""]
     return "\n".join([*lines, "#endif", ""])
 
 
@@ -32,7 +34,3 @@ def _text(text: str) -> list[str]:
     """The lines of a component's text; a pack may write a line break as ``\\n``."""
     lines = text.replace("\\n", "\n").splitlines()
     return [line.rstrip() for line in lines if line.strip()]
-
-
-def _comment(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text).replace("*/", "* /").replace("/*", "/ *")

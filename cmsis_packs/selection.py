@@ -126,7 +126,7 @@ def _config(
     # What depends on the device by its condition, as startup code does, is one file a device.
     specific = device.name if file.condition or (owner is not None and owner.condition) else ""
     target = target_of(project, owner.class_ if owner is not None else "Device", specific, Path(file.path).name)
-    return ConfigFile(_existing(folder, file, pack), target, file.version or pack.version)
+    return ConfigFile(_existing(folder, file, pack), target, pack.version, f"{pack.vendor}::{pack.name}")
 
 
 def _header_folders(configs: dict[Path, ConfigFile]) -> list[Path]:

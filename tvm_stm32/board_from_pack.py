@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cmsis_packs.model import Device, Memory, Processor
+from cmsis_packs.model import Device, Memory, Pack, Processor
 from cmsis_packs.pdsc import read_pdsc
 
 from .errors import PackError, TargetError
@@ -23,7 +23,13 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
 
 def board_yaml(name: str, pdsc: Path, device_name: str, processor_name: str = "") -> str:
-    """The text of a board file ``name`` for a device of the pack ``pdsc``.
+    """The text of a board file ``name`` for a device of the pack ``pdsc``: see :func:`device_board`."""
+    pack = read_pdsc(pdsc)
+    return device_board(name, pack, pack.device(device_name), processor_name)
+
+
+def device_board(name: str, pack: Pack, device: Device, processor_name: str = "") -> str:
+    """The text of a board file ``name`` for a device of a pack.
 
     The flash is the memory that holds the vectors, with what follows it directly; the RAM is the largest memory for
     general use. Of memories with a secure and a non-secure address the non-secure one is taken. Raises
@@ -31,8 +37,6 @@ def board_yaml(name: str, pdsc: Path, device_name: str, processor_name: str = ""
     """
     if not _NAME.fullmatch(name):
         raise TargetError(f"'{name}' is no name of a board", hint="small letters, digits, - and _")
-    pack = read_pdsc(pdsc)
-    device = pack.device(device_name)
     processor = device.processor(processor_name)
     cpu = processor.core.lower().replace("+", "plus")
     if cpu not in known_cpus():

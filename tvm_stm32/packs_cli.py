@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from .columns import aligned
+from .device_cli import merged_command
 from .errors import PackError
 
 if TYPE_CHECKING:
@@ -191,6 +192,9 @@ def devices_command(pattern: str, file: Path) -> None:
         raise PackError(f"no device of the installed packs is like '{pattern}'", hint="tvm-stm32 packs list")
     for line in aligned(rows, "llll", 100):
         click.echo(line)
+
+
+packs.add_command(merged_command)
 
 
 class _Job:

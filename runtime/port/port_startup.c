@@ -48,11 +48,48 @@ void port_fault_entry(void) __attribute__((noreturn));
 void port_fault_report(const uint32_t *frame) __attribute__((noreturn));
 void SysTick_Handler(void);
 
+#if defined(PORT_VECTORS)
+/*
+ * The device's interrupts by their CMSIS names. A handler of the application takes the place of the fault report; so do
+ * those of the core that an operating system brings.
+ */
+#include "port_vectors.h"
+
+#define PORT_DECLARE(handler) void handler(void) __attribute__((weak, alias("port_fault_entry")));
+#define PORT_NONE(number)
+#define PORT_VECTOR(handler_) {.handler = handler_},
+#define PORT_EMPTY(number) {.handler = port_fault_entry},
+
+PORT_DECLARE(NMI_Handler)
+PORT_DECLARE(HardFault_Handler)
+PORT_DECLARE(MemManage_Handler)
+PORT_DECLARE(BusFault_Handler)
+PORT_DECLARE(UsageFault_Handler)
+PORT_DECLARE(SecureFault_Handler)
+PORT_DECLARE(SVC_Handler)
+PORT_DECLARE(DebugMon_Handler)
+PORT_DECLARE(PendSV_Handler)
+PORT_INTERRUPTS(PORT_DECLARE, PORT_NONE)
+
+/* Of the device's pack or the application: called before variables have their values. */
+void SystemInit(void) __attribute__((weak));
+#endif
+
 typedef union {
     uint32_t *stack;
     void (*handler)(void);
 } port_vector;
 
+#if defined(PORT_VECTORS)
+__attribute__((used, section(".isr_vector"))) const port_vector port_vectors[] = {
+    {.stack = __stack_top},          {.handler = Reset_Handler},     {.handler = NMI_Handler},
+    {.handler = HardFault_Handler},  {.handler = MemManage_Handler}, {.handler = BusFault_Handler},
+    {.handler = UsageFault_Handler}, {.handler = SecureFault_Handler}, {.handler = port_fault_entry},
+    {.handler = port_fault_entry},   {.handler = port_fault_entry},  {.handler = SVC_Handler},
+    {.handler = DebugMon_Handler},   {.handler = port_fault_entry},  {.handler = PendSV_Handler},
+    {.handler = SysTick_Handler},    PORT_INTERRUPTS(PORT_VECTOR, PORT_EMPTY)
+};
+#else
 __attribute__((used, section(".isr_vector"))) const port_vector port_vectors[16] = {
     {.stack = __stack_top},        {.handler = Reset_Handler},    {.handler = port_fault_entry},
     {.handler = port_fault_entry}, {.handler = port_fault_entry}, {.handler = port_fault_entry},
@@ -61,6 +98,7 @@ __attribute__((used, section(".isr_vector"))) const port_vector port_vectors[16]
     {.handler = port_fault_entry}, {.handler = port_fault_entry}, {.handler = port_fault_entry},
     {.handler = SysTick_Handler},
 };
+#endif
 
 /* Before any other C code: floating-point registers may be used by the compiler anywhere. */
 static void enable_features(void)
@@ -88,6 +126,11 @@ void Reset_Handler(void)
     port_constructor *constructor;
 
     enable_features();
+#if defined(PORT_VECTORS)
+    if (SystemInit != NULL) {
+        SystemInit();
+    }
+#endif
     for (to = __data_start__; to < __data_end__; to++) {
         *to = *from;
         from++;

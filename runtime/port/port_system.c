@@ -14,9 +14,12 @@
 #if defined(PORT_BOARD) && !defined(__ARM_ARCH_6M__)
 #define USE_CYCLE_COUNTER 1
 #define SCB_DEMCR (*(volatile uint32_t *)0xE000EDFCU)
+#define DWT_LAR (*(volatile uint32_t *)0xE0001FB0U)
+/* Replaceable: a timer of the chip counts as well. */
+#ifndef DWT_CTRL
 #define DWT_CTRL (*(volatile uint32_t *)0xE0001000U)
 #define DWT_CYCCNT (*(volatile uint32_t *)0xE0001004U)
-#define DWT_LAR (*(volatile uint32_t *)0xE0001FB0U)
+#endif
 #define DEMCR_TRCENA (1UL << 24)
 #define DWT_CTRL_CYCCNTENA (1UL << 0)
 #define DWT_CTRL_NOCYCCNT (1UL << 25)

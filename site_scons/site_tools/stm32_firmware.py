@@ -8,6 +8,7 @@
 makes a linker script from its memories, links, checks the result and only then gives it its name. Objects go to
 ``<target>.obj``, the map beside the image. Keywords: ``RUNTIME`` (of ``TvmRuntime``; made at ``<target>.runtime``
 otherwise), ``LINKER_SCRIPT`` and ``STARTUP`` (of your own). ``map`` and ``linker_script`` of the result are nodes.
+``BOARD`` may be a device of a CMSIS pack (``CmsisDevice`` of the tool ``stm32_packs``).
 
 Images are for the board's emulator. ``HARDWARE=True`` makes one for the board itself: its addresses, clocks and caches
 set up, and the console on its UART where that is known. ``CONSOLE`` is ``"semihosting"``, or ``"uart"``, which implies
@@ -47,6 +48,7 @@ from tvm_stm32.toolchain import GCC_VARIABLE, find_gcc, find_host_cc
 _HOST_PORT = ("port/port_common.c", "port/port_host.c")
 _ASSEMBLY = (".s", ".S", ".sx", ".asm")
 _CPLUSPLUS = (".cc", ".cpp", ".cxx", ".c++", ".C")
+_SECTIONS = ["-ffunction-sections", "-fdata-sections"]
 _COMPILED = (".c", *_CPLUSPLUS, *_ASSEMBLY)
 # Code that decides what a linker script and a checked image are.
 _LINKER_CODE = ("project/linker.py", "boards.py", "machines.py", "target.py")
@@ -110,13 +112,25 @@ def _find_cross_compiler(env) -> Path:
     return Path(in_path) if in_path else find_gcc()
 
 
-def _add_flags(env, sources, runtime: Runtime, machine: list[str], sections: list[str]) -> None:
+def _add_machine(env, machine: list[str], sections: list[str]) -> None:
     """Ours before the user's, so that those win; the machine's last, since nothing else fits the board."""
     # Debug information names sources from the top folder, wherever that is: objects are the same in every checkout.
     places = ["$(", f"-fdebug-prefix-map={env.Dir('#').get_abspath()}=.", "$)"]
     env["CCFLAGS"] = CLVar(["$FIRMWARE_OPTIMIZE", "-g", *places, *sections, *env["CCFLAGS"], *machine])
     env["ASFLAGS"] = CLVar([*env["ASFLAGS"], *machine, "-c"])
     env["LINKFLAGS"] = CLVar([*env["LINKFLAGS"], *machine])
+
+
+def device_environment(env, machine: list[str]):
+    """A clone of an environment that compiles for a machine with these flags, as ``Firmware`` does."""
+    derived = _derive(env, {})
+    _use_compiler(derived, lambda words: "arm" in " ".join(words), lambda: _find_cross_compiler(derived))
+    _add_machine(derived, machine, _SECTIONS)
+    return derived
+
+
+def _add_flags(env, sources, runtime: Runtime, machine: list[str], sections: list[str]) -> None:
+    _add_machine(env, machine, sections)
     env.Append(CPPDEFINES=["AI_USE_SECTIONS"])
     env["CPPPATH"] = [*env["CPPPATH"], *(network.include for network in _networks(sources)), *runtime.include]
     env["LIBS"] = [*env["LIBS"], "m"]
@@ -136,7 +150,7 @@ def _c_apis(sources) -> list[str]:
     return list(dict.fromkeys(network.c_api for network in _networks(sources)))
 
 
-def _objects(env, folder: Node, sources, **overrides) -> list[Node]:
+def compiled_objects(env, folder: Node, sources, **overrides) -> list[Node]:
     """Object nodes of sources, in ``folder``; anything else (objects, libraries) passes through."""
     nodes, taken = [], set()
     for node in env.arg2nodes(env.Flatten(sources), env.fs.Entry):
@@ -158,7 +172,7 @@ def _objects(env, folder: Node, sources, **overrides) -> list[Node]:
 
 def _source_objects(env, folder: Node, sources) -> list[Node]:
     """Objects of an image's own sources. SCons misses ``#include MACRO``, so each depends on networks' headers."""
-    nodes = _objects(env, folder, sources)
+    nodes = compiled_objects(env, folder, sources)
     for network in _networks(sources):
         env.Depends([node for node in nodes if node.dir == folder], network.headers[0])
     return nodes
@@ -169,11 +183,13 @@ def _link_with(env, sources) -> None:
     env["LINK"] = "$CXX" if any(name.endswith(_CPLUSPLUS) for name in names) else "$CC"
 
 
-def _board_facts(board: BoardUse) -> tuple[list[str], str, bool]:
+def board_facts(board: BoardUse) -> tuple[list[str], str, bool]:
     """Compiler flags of a board, the family whose file sets up its clocks ("": none), whether its UART is known.
 
     Its schema is checked by the commands; here that would cost most of a null build.
     """
+    if board.flags is not None:
+        return board.flags, "", False
     try:
         import yaml
     except ImportError as error:
@@ -213,35 +229,40 @@ def firmware(
     folder, name = place(env, env.Flatten([target])[0])
     if not BOARD or str(BOARD) == "host":
         raise Error(f"Firmware: '{name}' needs a BOARD", hint="HostProgram makes programs for this computer")
-    board = BoardUse(env, BOARD)
+    board = BoardUse.of(env, BOARD)
     derived = _derive(env, overrides)
     derived["TVMSTM32BOARD"] = board.argument
     _use_compiler(derived, lambda words: "arm" in " ".join(words), lambda: _find_cross_compiler(derived))
     runtime = RUNTIME or derived.TvmRuntime(folder.Dir(f"{name}.runtime"), C_API=_c_apis(source))
-    sections = ["-ffunction-sections", "-fdata-sections"]
-    machine, family, has_uart = _board_facts(board)
+    machine, family, has_uart = board_facts(board)
     hardware = bool(HARDWARE) or CONSOLE == "uart"
     console = _console(name, board, has_uart, hardware, CONSOLE)
     derived["_TVMSTM32PLACE"] = ["--hardware"] if hardware else []
-    _add_flags(derived, source, runtime, machine, sections)
+    _add_flags(derived, source, runtime, machine, _SECTIONS)
+    device = BOARD if board.flags is not None else None
+    if device is not None:
+        device.prepare(derived)
     derived["_TVMSTM32CONSOLE"] = console
     config = _board_config(derived, folder, name, board) if hardware else None
     _link_with(derived, source)
-    script = _linker_script(derived, folder.File(f"{name}.ld"), board) if LINKER_SCRIPT is None else LINKER_SCRIPT
+    own = device.pack_script if LINKER_SCRIPT is None and device is not None else LINKER_SCRIPT
+    own_startup = (device.startup or None) if STARTUP is None and device is not None else STARTUP
+    script = _linker_script(derived, folder.File(f"{name}.ld"), board) if own is None else own
     script = derived.arg2nodes(env.Flatten([script]), derived.fs.File)[0]
     derived["TVMSTM32SCRIPT"] = script
     specs = [] if any("--specs=" in str(flag) for flag in derived["LINKFLAGS"]) else ["--specs=nano.specs"]
     derived["LINKFLAGS"] += ["-nostartfiles", *specs, "-Wl,--gc-sections", "$(", "-Wl,-Map=${TARGETS[1]}"]
     derived["LINKFLAGS"] += ["-T$TVMSTM32SCRIPT", "$)", *(["-Wl,-z,max-page-size=1024"] if hardware else [])]
-    startup = derived.arg2nodes(env.Flatten([STARTUP]), derived.fs.File) if STARTUP is not None else []
+    startup = derived.arg2nodes(env.Flatten([own_startup]), derived.fs.File) if own_startup is not None else []
     files = board_port_files(family, hardware=hardware, console=console)
     port = [runtime.files[key] for key in files if not (startup and key.endswith("startup.c"))]
     objects = folder.Dir(f"{name}.obj")
     inputs = _source_objects(derived, objects, source)
     # The runtime does nothing per element: for size.
-    inputs += _objects(derived, objects.Dir("runtime"), [*runtime, *port, *startup], FIRMWARE_OPTIMIZE="-Os")
+    inputs += compiled_objects(derived, objects.Dir("runtime"), [*runtime, *port, *startup], FIRMWARE_OPTIMIZE="-Os")
     # Also a main.c may include it, through a macro that SCons does not see.
     derived.Depends([node for node in inputs if node.dir.is_under(objects)], config or [])
+    inputs += device.objects if device is not None else []
     map_file = folder.File(os.path.splitext(name)[0] + ".map")
     linked = derived.Program([objects.File("linked.elf"), map_file], inputs)
     derived.Depends(linked, script)
@@ -300,7 +321,7 @@ def host_program(env, target, source, RUNTIME=None, **overrides) -> NodeList:
     port = [runtime.files[key] for key in _HOST_PORT]
     objects = folder.Dir(f"{name}.obj")
     inputs = _source_objects(derived, objects, source)
-    inputs += _objects(derived, objects.Dir("runtime"), [*runtime, *port])
+    inputs += compiled_objects(derived, objects.Dir("runtime"), [*runtime, *port])
     program = derived.Program(folder.File(name), inputs)
     derived.Clean(program, objects)
     return program
@@ -311,7 +332,7 @@ def run_firmware(env, alias, image, BOARD=None, REPORT=None, REFERENCE=None, INP
     """The ``RunFirmware`` method."""
     if not BOARD or not REPORT:
         raise Error(f"RunFirmware: '{alias}' needs BOARD and REPORT", hint="REPORT=network.report")
-    board = BoardUse(env, BOARD)
+    board = BoardUse.of(env, BOARD)
     sources = env.arg2nodes(env.Flatten([image, REPORT]), env.fs.File)
     flags = []
     for option, node in (("--reference", REFERENCE), ("--inputs", INPUTS)):

@@ -248,6 +248,15 @@ class _CleanSpawn:
 class BoardUse:
     """A board as the tools use it: ``name``, ``argument`` of command lines, ``node`` builds depend on."""
 
+    flags: list[str] | None = None
+    """Compiler flags, where they are known without the file at ``path``."""
+
+    @classmethod
+    def of(cls, env, board: object) -> BoardUse:
+        """A board given by its name, as a file, or as what ``CmsisDevice`` returned."""
+        use = getattr(board, "use", None)
+        return use if isinstance(use, BoardUse) else cls(env, board)
+
     def __init__(self, env, board: str | Node) -> None:
         text = str(board)
         if isinstance(board, Node) or "/" in text or os.sep in text or text.endswith((".yaml", ".yml")):
@@ -306,7 +315,7 @@ def tvm_model(
         raise Error(f"TvmModel: MAX_RAM is {MAX_RAM!r}", hint="a number of bytes, 1 or more, or '32K', '1M'")
     flags += ["--max-ram", str(MAX_RAM)] if MAX_RAM else []
     if BOARD:
-        board = BoardUse(env, BOARD)
+        board = BoardUse.of(env, BOARD)
         dependencies.append(board.node)
         flags += ["$(", "--board", board.argument, "$)"]
     elif CPU:

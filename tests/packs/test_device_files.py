@@ -106,8 +106,8 @@ def test_components_of_several_packs_see_each_other(packs):
     chips, core = packs[0][0], packs[1][0]
     assert found.sources == (chips / "Source" / "startup_toy.c",)
     assert [(config.target, config.version) for config in found.configs] == [
-        (Path("RTE/Device/TOY101/system_toy.c"), "1.0.1"),
-        (Path("RTE/Device/TOY101/toy.ld"), "1.0.0"),
+        (Path("RTE/Device/TOY101/system_toy.c"), "2.1.0"),
+        (Path("RTE/Device/TOY101/toy.ld"), "2.1.0"),
         (Path("RTE/Device/hal_conf.h"), "2.1.0"),
     ]
     # Copies of headers hide the pack's own.

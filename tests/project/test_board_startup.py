@@ -173,6 +173,25 @@ def test_whatever_never_gets_ready_leaves_the_reset_clock_and_a_console(name: st
     assert falls >= 4  # oscillator, PLL, both together with the rest, the switch
 
 
+def test_caches_of_a_cortex_m7_are_emptied_before_they_are_on(tmp_path: Path) -> None:
+    ccr, clidr, ccsidr, iciallu, dcisw = (0xE000E000 + low for low in (0xD14, 0xD78, 0xD80, 0xF50, 0xF60))
+    start, expected, board = started("nucleo-h743zi2", tmp_path)
+    model = model_of(expected, board)
+    # 16 KB of 4 ways with 32 bytes a line: 128 sets.
+    model.registers.values.update({clidr: 0x09000003, ccsidr: 0xF01FE019 & ~(0x80 << 13)})
+    start.run(model)
+    order = model.registers.order
+    lines = [value for where, value in order if where == dcisw]
+    assert sorted(lines) == sorted(way << 30 | line << 5 for way in range(4) for line in range(128))
+    on = next(i for i, (where, value) in enumerate(order) if where == ccr and value >> 16 & 1)
+    assert max(i for i, (where, _) in enumerate(order) if where in (dcisw, iciallu)) < on
+    assert model.registers.bits(ccr, 17, 16) == 3
+    # Once more, as after a jump from a boot loader: what is in the cache by then is not thrown away.
+    model.registers.order.clear()
+    start.run(model)
+    assert all(where != dcisw for where, _ in model.registers.order)
+
+
 @pytest.mark.parametrize("name", BOARDS)
 def test_the_console_gives_characters_to_its_pins(name: str, tmp_path: Path) -> None:
     start, expected, board = started(name, tmp_path)

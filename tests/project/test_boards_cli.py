@@ -83,6 +83,16 @@ def test_a_board_is_shown_in_full() -> None:
         assert run("boards", name).startswith(f"{name}: ")
 
 
+def test_the_table_of_the_documentation_is_the_list() -> None:
+    text = (ROOT / "docs" / "boards.md").read_text(encoding="utf-8")
+    table = [line.strip("|").split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    listed = [line.split("  ") for line in run("boards").splitlines()[1:]]
+    cells = [[cell.strip() for cell in line if cell.strip()] for line in listed]
+    for row, cell in zip(table, cells, strict=True):
+        assert row[0].strip(" `") == cell[0]
+        assert [row[1], row[2], row[3].removesuffix(" (reset)"), row[4], row[5], row[7].strip()] == cell[1:]
+
+
 def test_lists_import_no_compiler() -> None:
     program = "import sys; from tvm_stm32.boards_cli import list_text; list_text(); print('tvm' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -15,6 +15,7 @@ from support import need_board
 
 from tvm_stm32.boards import load_board
 from tvm_stm32.errors import TargetError
+from tvm_stm32.project.emulator import run_image
 from tvm_stm32.toolchain import find_qemu
 
 # Which of the machine's serial ports the board's console is.
@@ -64,6 +65,52 @@ int main(void) {
     text = console_of(name, program, tmp_path, "status=ok\r\n")
     hz = 8_000_000 if name == "stm32vldiscovery" else 16_000_000
     assert text == f"hz={hz}\r\npassed=1\r\nstatus=ok\r\n"
+
+
+def test_ticks_are_those_of_a_cycle_counter_that_counts(tmp_path: Path) -> None:
+    """No emulator has one; timer 2 of this machine counts up likewise, and is enabled by the same bit."""
+    program = """
+int main(void) {
+    uint64_t ticks, start;
+    volatile unsigned i;
+    uint32_t first, last;
+    port_ticks_start();
+    for (i = 0U; i < 100U; i++) { }
+    start = port_ticks();
+    first = *(volatile uint32_t *)0x40000024U;
+    for (i = 0U; i < 200000U; i++) { }
+    last = *(volatile uint32_t *)0x40000024U;
+    ticks = port_ticks() - start;
+    port_print((ticks >= last - first && ticks < 2U * (last - first)) ? "passed=1" : "passed=0");
+    port_print("\\nstatus=ok\\n");
+    return 0;
+}
+"""
+    registers = ["DWT_CTRL=(*(volatile uint32_t *)0x40000000U)", "DWT_CYCCNT=(*(volatile uint32_t *)0x40000024U)"]
+    text = console_of("stm32f405", program, tmp_path, "status=ok\r\n", defines=registers)
+    assert text == "passed=1\r\nstatus=ok\r\n"
+
+
+@pytest.mark.parametrize("name", ["mps2-an385", "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547"])
+def test_the_start_up_of_boards_runs_on_every_core(name: str, tmp_path: Path) -> None:
+    """These machines have neither clocks nor caches; test_board_startup.py has models of both."""
+    need_board(name)
+    board = load_board(name)
+    program = """
+int main(void) {
+    const uint32_t levels = *(volatile uint32_t *)0xE000ED78U & 3U;
+    const uint32_t control = (*(volatile uint32_t *)0xE000ED14U >> 16) & 3U;
+    port_print("levels=");
+    port_print_unsigned(levels);
+    port_print("\\ncaches=");
+    port_print_unsigned(control);
+    port_print("\\nstatus=ok\\n");
+    return 0;
+}
+"""
+    image = build_program(program, board, tmp_path, hardware=True, warnings_as_errors=True)
+    values = run_image(image, board).values
+    assert values == {"levels": "0", "caches": "0", "status": "ok"}
 
 
 def test_a_fault_is_reported_on_the_uart(tmp_path: Path) -> None:

@@ -96,14 +96,18 @@ static int start_pll(void)
     reg_write(RCC_PLL1CFGR, PLL1CFGR_FIELDS);
     reg_change(RCC_PLL1DIVR, PLL1DIVR_MASK, PLL1DIVR_FIELDS);
 #if !PORT_H5
-    /* The booster takes the PLL's input, 4 to 16 MHz, and has to run before more than 55 MHz. */
+    /* The booster takes the PLL's input, 4 to 16 MHz, and has to run before the core gets more than 55 MHz. */
     reg_change(PWR_VOSR, VOSR_BOOSTEN, VOSR_BOOSTEN);
-    if (reg_wait(PWR_VOSR, VOSR_BOOSTRDY, VOSR_BOOSTRDY) != 0) {
-        return -1;
-    }
 #endif
     reg_change(RCC_CR, CR_PLL1ON, CR_PLL1ON);
-    return reg_wait(RCC_CR, CR_PLL1RDY, CR_PLL1RDY);
+    if (reg_wait(RCC_CR, CR_PLL1RDY, CR_PLL1RDY) != 0) {
+        return -1;
+    }
+#if !PORT_H5
+    return reg_wait(PWR_VOSR, VOSR_BOOSTRDY, VOSR_BOOSTRDY);
+#else
+    return 0;
+#endif
 }
 
 int port_clock_start(void)

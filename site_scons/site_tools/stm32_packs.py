@@ -1,0 +1,251 @@
+"""SCons tool ``stm32_packs``: a device of a CMSIS pack as nodes of the build.
+
+    env = Environment(tools=["default", "stm32_model", "stm32_firmware", "stm32_packs"])
+    device = env.CmsisDevice("STM32F405RGTx", packs="packs.lock", components=["CMSIS:CORE"])
+    network = env.TvmModel("build/net/kws", "models/kws.tflite", BOARD=device)
+    image = env.Firmware("build/app.elf", ["main.c", network], BOARD=device)
+
+``CmsisDevice(name, packs=, components=[...])`` looks the device up in the packs of the lock, which ``tvm-stm32 packs
+install`` has put into the cache: nothing is downloaded while SConscripts are read. Keywords: ``processor`` (CM7, of a
+device with several), ``security`` (of a processor with TrustZone), ``folder`` for what is generated (default:
+``build/cmsis/<device>``), ``rte`` for copies of config files (default: ``RTE``), which belong to the project and are
+never overwritten. Without ``packs`` the name is one of the boards of this project, or a board file.
+
+The result's ``flags``, ``defines`` and ``include`` are for environments of your own; ``board`` (a board file),
+``headers`` (RTE_Components.h, port_vectors.h), ``configs``, ``startup``, ``system``, ``linker_scripts`` of the pack and
+``objects`` (the components' sources, compiled once for all images) are nodes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+from pathlib import Path
+
+from SCons.Node import Node
+from SCons.Script import Action, GetOption
+from SCons.Util import CLVar
+from stm32_firmware import board_facts, compiled_objects, device_environment
+from stm32_model import PACKAGE, BoardUse, builder_method, content, identity
+
+from tvm_stm32.errors import Error
+
+_ROOT = os.path.dirname(PACKAGE)
+_SOURCES = (".c", ".s", ".S", ".cc", ".cpp", ".cxx")
+
+
+class DeviceUse(BoardUse):
+    """The board file made for a device."""
+
+    def __init__(self, name: str, node: Node, flags: list[str]) -> None:
+        self.name, self.node, self.argument, self.flags = name, node, node, flags
+        self.path = node.get_abspath()
+
+
+class Device:
+    """What :func:`cmsis_device` returns."""
+
+    def __init__(self, use: BoardUse) -> None:
+        self.use = use
+        self.flags: list[str] = list(use.flags or [])
+        self.defines: list[str] = []
+        self.include: list[Node] = []
+        self.board: Node | None = None
+        self.headers: list[Node] = []
+        self.configs: list[Node] = []
+        self.startup: list[Node] = []
+        self.system: list[Node] = []
+        self.linker_scripts: list[Node] = []
+        self.objects: list[Node] = []
+        self.libraries: list[Node] = []
+        self.packs: dict[str, str] = {}
+
+    @property
+    def pack_script(self) -> Node | None:
+        """The pack's linker script where its start-up code is used, which goes with that."""
+        return self.linker_scripts[0] if self.startup and self.linker_scripts else None
+
+    def prepare(self, env) -> None:
+        """Give an environment the macros and folders of headers; call it before objects are made."""
+        env.Append(CPPDEFINES=[*self.defines, *([] if self.startup else ["PORT_VECTORS"])])
+        env["CPPPATH"] = [*env["CPPPATH"], *self.include]
+        env.Append(LIBS=self.libraries)
+
+
+@builder_method
+def cmsis_device(
+    env, name, packs=None, components=(), processor="", security="TZ-disabled", folder=None, rte="RTE"
+) -> Device:
+    """The ``CmsisDevice`` method."""
+    if not packs:
+        if components or processor:
+            raise Error(f"CmsisDevice: '{name}' has components or a processor, and no packs", hint="packs='packs.lock'")
+        return _of_board(env, name)
+    lock = env.File(packs)
+    place = env.Dir(folder or f"#build/cmsis/{name.lower()}")
+    rte_folder = env.Dir(rte)
+    asked = {
+        "device": str(name), "processor": processor, "components": [str(c) for c in env.Flatten([components])],
+        "security": security,
+    }  # fmt: skip
+    plan = _plan(lock, place, asked)
+    sums = {pack: facts["sha256"] for pack, facts in plan["packs"].items()}
+    facts = identity(device=asked, packs=sums, code=_code())
+    board = place.File(f"{plan['board']}.yaml")
+    derived = device_environment(env, plan["flags"])
+    # Commands find the packs where this process does.
+    derived["ENV"].update({variable: os.environ[variable] for variable in _roots() if variable in os.environ})
+    words = ["--device", name, *(word for c in asked["components"] for word in ("--component", c))]
+    words += ["--processor", processor] if processor else []
+    words += ["--security", security] if security != "TZ-disabled" else []
+    made = derived.Command(
+        [board, place.File("port_vectors.h"), place.File("RTE_Components.h")],
+        [],
+        Action("$TVMSTM32DEVICECOM", "$TVMSTM32DEVICECOMSTR"),
+        _TVMSTM32DEVICEFLAGS=words,
+        _TVMSTM32COMPILER=shlex.quote(derived.subst("$CC")),
+        TVMSTM32LOCK=lock,
+        IMPLICIT_COMMAND_DEPENDENCIES=0,
+    )
+    derived.Depends(made, facts)
+    device = Device(DeviceUse(plan["board"], made[0], plan["flags"]))
+    device.packs = sums
+    device.board, device.headers = made[0], made[1:]
+    device.defines = plan["defines"]
+    device.include = [place, *(_node_of(path, rte_folder, env.Dir) for path in plan["include"])]
+    device.libraries = [env.File(path) for path in plan["libraries"]]
+    device.configs = [_config(derived, entry, rte_folder) for entry in plan["configs"]]
+    sources = [*(env.File(path) for path in plan["sources"]), *device.configs]
+    device.linker_scripts = [
+        *(node for node in device.configs if node.name.endswith((".ld", ".lds", ".ld.S"))),
+        *(env.File(path) for path in plan["linker_scripts"]),
+    ]
+    code = [node for node in sources if node.name.endswith(_SOURCES) and node not in device.linker_scripts]
+    device.startup = [node for node in code if node.name.lower().startswith("startup")]
+    device.system = [node for node in code if node.name.lower().startswith("system_")]
+    device.prepare(derived)
+    _hide_places(derived, plan)
+    derived.Append(CCFLAGS=CLVar([word for path in plan["pre_includes"] for word in ("$(", "-include", path, "$)")]))
+    rest = [node for node in code if node not in device.startup]
+    device.objects = compiled_objects(derived, place.Dir("obj"), rest)
+    derived.Depends(device.objects, made[1:])
+    return device
+
+
+def _of_board(env, name: str) -> Device:
+    use = BoardUse(env, name)
+    device = Device(use)
+    device.flags = board_facts(use)[0]
+    return device
+
+
+def _plan(lock: Node, place: Node, asked: dict[str, object]) -> dict[str, object]:
+    """What a build must know of the device now. Reading packs takes tenths of a second, so it is kept in ``place``."""
+    path = lock.srcnode().get_abspath()
+    try:
+        with open(path, "rb") as stream:
+            text = stream.read()
+    except OSError as error:
+        raise Error(
+            f"CmsisDevice: cannot read '{lock}'", why=error.strerror or str(error), hint="tvm-stm32 packs install"
+        ) from error
+    roots = [os.environ.get(name, "") for name in _roots()]
+    key = hashlib.sha256(
+        json.dumps([asked, text.decode("utf-8", "replace"), roots, _code(), path]).encode()
+    ).hexdigest()
+    kept = os.path.join(place.get_abspath(), ".plan.json")
+    try:
+        with open(kept, encoding="utf-8") as stream:
+            plan = json.load(stream)
+        if plan["key"] == key and all(os.path.isdir(facts["folder"]) for facts in plan["packs"].values()):
+            return plan
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    from tvm_stm32.device_files import DeviceChoice, DeviceFiles
+
+    choice = DeviceChoice(
+        Path(path), asked["device"], asked["processor"], tuple(asked["components"]), asked["security"], Path("@RTE@")
+    )
+    plan = {"key": key, **DeviceFiles.of(choice).plan()}
+    if not GetOption("no_exec"):
+        os.makedirs(place.get_abspath(), exist_ok=True)
+        with open(kept + ".part", "w", encoding="utf-8") as stream:
+            json.dump(plan, stream)
+        os.replace(kept + ".part", kept)
+    return plan
+
+
+def _roots() -> tuple[str, ...]:
+    from cmsis_packs.cache import ROOT, SHARED_ROOTS, TOOLBOX_ROOT
+
+    return (ROOT, TOOLBOX_ROOT, SHARED_ROOTS)
+
+
+def _code() -> str:
+    """Digest of what decides a device's files."""
+    packs = os.path.join(_ROOT, "cmsis_packs")
+    names = sorted(f"../cmsis_packs/{name}" for name in os.listdir(packs) if name.endswith((".py", ".json")))
+    return content("device_files.py", "board_from_pack.py", "target.py", *names)
+
+
+def _node_of(path: str, folder: Node, make):
+    """A folder or file of a pack, or of the project's copies."""
+    return folder.Dir(path.partition("@RTE@/")[2]) if path.startswith("@RTE@/") else make(path)
+
+
+def _config(env, entry: dict[str, str], folder: Node) -> Node:
+    """The project's copy of a config file; one that is not there yet is made by the build, others are never touched."""
+    from cmsis_packs.config_files import ConfigFile
+
+    node = folder.File(entry["target"].partition("@RTE@/")[2])
+    place = node.srcnode().get_abspath()
+    if not os.path.exists(place):
+        made = env.Command(
+            node, [], Action("$TVMSTM32CONFIGFILECOM", "$TVMSTM32CONFIGFILECOMSTR"),
+            TVMSTM32SOURCE=entry["source"], TVMSTM32VERSION=entry["version"], IMPLICIT_COMMAND_DEPENDENCIES=0,
+        )  # fmt: skip
+        env.Precious(made)
+        env.NoClean(made)
+        return made[0]
+    config = ConfigFile(Path(entry["source"]), Path(place), entry["version"], entry["pack"])
+    if config.is_outdated():
+        shown = os.path.relpath(place)
+        print(
+            f"{entry['pack']} {entry['version']} has another {shown} than the one yours was copied from:\n"
+            f"{config.difference().replace(Path(place).as_posix(), shown)}"
+            f"When yours has what you want of it: tvm-stm32 packs merged {shlex.quote(shown)} "
+            f"--source {shlex.quote(entry['source'])} --version {entry['version']}"
+        )
+    return node
+
+
+def _hide_places(env, plan: dict[str, object]) -> None:
+    """Objects are the same wherever the cache is, and are not compiled again when only a pack's version is another."""
+    maps = [f"-ffile-prefix-map={facts['folder']}={pack.partition('@')[0]}" for pack, facts in plan["packs"].items()]
+    env.Append(CCFLAGS=CLVar(["$(", *maps, "$)"]))
+    for command in ("CCCOM", "CXXCOM", "ASPPCOM", "ASCOM"):
+        if command in env:
+            env[command] = str(env[command]).replace("$SOURCES", "$( $SOURCES $)")
+
+
+def generate(env) -> None:
+    """Add the builder to an environment."""
+    if "TVMSTM32" not in env:
+        env.Tool("stm32_model")
+    if "TVMSTM32LDCOM" not in env:
+        env.Tool("stm32_firmware")
+    env.SetDefault(
+        TVMSTM32DEVICECOM="$TVMSTM32 device-files $_TVMSTM32DEVICEFLAGS "
+        "$( --lock $TVMSTM32LOCK --compiler $_TVMSTM32COMPILER -o ${TARGET.dir} $)",
+        TVMSTM32DEVICECOMSTR="",
+        TVMSTM32CONFIGFILECOM="$TVMSTM32 config-file $( $TVMSTM32SOURCE $) --version $TVMSTM32VERSION $( -o $TARGET $)",
+        TVMSTM32CONFIGFILECOMSTR="",
+    )
+    env.AddMethod(cmsis_device, "CmsisDevice")
+
+
+def exists(_env) -> bool:
+    """Packs are looked for when a device is asked for."""
+    return True

@@ -1,0 +1,131 @@
+"""A device of the locked packs and chosen components, as the facts and files a firmware build needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cmsis_packs.conditions import Security
+from cmsis_packs.installed import InstalledPack, find_device, installed
+from cmsis_packs.interrupts import interrupts_of_header, interrupts_of_svd, vector_list
+from cmsis_packs.model import Device, Processor
+from cmsis_packs.rte import rte_components_h
+from cmsis_packs.selection import Chosen, choose
+
+from .board_from_pack import device_board
+from .boards import load_board
+from .cnames import comment_text
+
+VECTORS, COMPONENTS_HEADER = "port_vectors.h", "RTE_Components.h"
+
+
+@dataclass(frozen=True)
+class DeviceChoice:
+    """What a build asks for: a device of the packs of ``lock``, one of its processors ("": the only one), components.
+
+    ``security`` is Secure, Non-secure, Secure-only or TZ-disabled, of a processor with TrustZone. ``project`` is the
+    folder that keeps copies of config files.
+    """
+
+    lock: Path
+    device: str
+    processor: str = ""
+    components: tuple[str, ...] = ()
+    security: Security = "TZ-disabled"
+    project: Path = Path("RTE")
+
+
+@dataclass(frozen=True)
+class DeviceFiles:
+    """The device with its pack, and the files of the components."""
+
+    choice: DeviceChoice
+    pack: InstalledPack
+    device: Device
+    processor: Processor
+    chosen: Chosen
+    used: tuple[InstalledPack, ...]
+
+    @classmethod
+    def of(cls, choice: DeviceChoice) -> DeviceFiles:
+        """Look everything up in the cache. Raises :class:`PackError`; reaches no network."""
+        packs = installed(choice.lock)
+        owner, device = find_device(packs, choice.device)
+        ordered = (owner, *(item for item in packs if item is not owner))
+        chosen = choose(
+            [(item.folder, item.pack) for item in ordered],
+            device,
+            choice.components,
+            processor=choice.processor,
+            security=choice.security,
+            project=choice.project,
+        )
+        paths = [*chosen.sources, *chosen.include_folders, *chosen.libraries, *chosen.linker_scripts]
+        paths += [config.source for config in chosen.configs]
+        used = [item for item in ordered if item is owner or any(path.is_relative_to(item.folder) for path in paths)]
+        return cls(choice, owner, device, device.processor(choice.processor), chosen, tuple(used))
+
+    @property
+    def board_name(self) -> str:
+        """The name of the board file made for the device."""
+        suffix = f"-{self.processor.name}" if self.processor.name else ""
+        return "".join(c if c.isalnum() or c in "-_" else "_" for c in f"{self.device.name}{suffix}".lower())
+
+    def board_text(self) -> str:
+        """The board file: the chip's core and memories."""
+        return device_board(self.board_name, self.pack.pack, self.device, self.choice.processor)
+
+    def vectors(self, compiler: Sequence[str]) -> str:
+        """The C header with the device's interrupts: of its header, or of its register description where that is not
+        in the packs. ``compiler`` is the command of a C compiler.
+        """
+        where, found = "no pack", {}
+        header = self._header()
+        if header is not None and header.is_file():
+            folders = [folder for folder in self.chosen.include_folders if folder.is_dir()]
+            found = interrupts_of_header(header, self.processor.defines, compiler, folders)
+            where = header.name
+        elif self.processor.svd and (svd := self.pack.folder / self.processor.svd).is_file():
+            found, where = interrupts_of_svd(svd), svd.name
+        title = f"/* {comment_text(self.device.name)}: {len(found)} interrupts, of {comment_text(where)}. */\n"
+        return title + vector_list(found)
+
+    def _header(self) -> Path | None:
+        return self.pack.folder / self.processor.header if self.processor.header else None
+
+    def components_header(self) -> str:
+        """The text of ``RTE_Components.h``."""
+        return rte_components_h(self.chosen.components, self.chosen.header)
+
+    def plan(self) -> dict[str, Any]:
+        """Everything a build system needs to know before it runs a command, as JSON has it; paths are absolute."""
+        chosen, board = self.chosen, self._board()
+        return {
+            "board": self.board_name,
+            "flags": board.target.compile_flags,
+            "defines": [*self.processor.defines, "_RTE_"],
+            "sources": [str(path) for path in chosen.sources],
+            "include": [str(path) for path in [*self._header_folder(), *chosen.include_folders]],
+            "configs": [
+                {"source": str(c.source), "target": c.target.as_posix(), "version": c.version, "pack": c.pack}
+                for c in chosen.configs
+            ],
+            "libraries": [str(path) for path in chosen.libraries],
+            "linker_scripts": [str(path) for path in chosen.linker_scripts],
+            "pre_includes": [str(path) for path in chosen.pre_includes],
+            "packs": {str(p.locked): {"folder": str(p.folder), "sha256": p.locked.sha256} for p in self.used},
+        }
+
+    def _header_folder(self) -> list[Path]:
+        header = self._header()
+        return [header.parent] if header is not None and header.is_file() else []
+
+    def _board(self) -> Any:
+        import tempfile
+
+        with tempfile.TemporaryDirectory(prefix="tvm-stm32-") as folder:
+            file = Path(folder) / f"{self.board_name}.yaml"
+            file.write_text(self.board_text(), encoding="utf-8")
+            return load_board(file)
