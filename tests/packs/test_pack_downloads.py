@@ -33,6 +33,7 @@ from pack_server import (
 from cmsis_packs.download import fetch_bytes, fetch_file
 from cmsis_packs.manager import fetch_descriptions
 from cmsis_packs.manifest import PUBLIC_INDEX
+from cmsis_packs.names import PackName
 from cmsis_packs.web import Limits, Transfer
 from tvm_stm32.errors import PackError
 
@@ -129,9 +130,29 @@ def test_a_description_that_crashes_the_manager_does_not_stop_another_pack(
         project.run("add", "Acme::Bad")
 
 
-def test_the_manager_is_ended_where_it_hangs(tmp_path: Path) -> None:
-    # It waits for ever for the index that an empty line names.
-    assert fetch_descriptions("", tmp_path, 1.5) == "it was ended after 1.5 seconds"
+def test_the_manager_is_ended_where_it_hangs(server: PackServer, tmp_path: Path) -> None:
+    server.always[PDSC] = hanging(server)
+    entries = [(PackName("Acme", "Toy_DFP"), server.url, "2.0.0")]
+    assert fetch_descriptions(entries, tmp_path, 1.0) == "it was ended after 1 seconds"
+
+
+def test_the_manager_finds_its_index_beside_a_proxy(
+    server: PackServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    assert fetch_descriptions([(PackName("Zen", "Core"), server.url, "6.0.0")], tmp_path, 20) == ""
+    assert (tmp_path / "Zen.Core.6.0.0.pdsc").read_bytes() == server.files["/Zen.Core.pdsc"]
+
+
+def test_an_index_cannot_make_the_manager_write_elsewhere(project: Project, server: PackServer) -> None:
+    # cmsis-pack-manager 0.6.0 writes {vendor}.{name}.{version}.pdsc without a look at the names.
+    server.files[INDEX] = server.files[INDEX].replace(b'vendor="Acme"', b'vendor="../../evil"')
+    server.always["/evil.Toy_DFP.pdsc"] = server.always["/../../evil.Toy_DFP.pdsc"] = instead(b"<package/>")
+    project.run("add", "Zen::Core", "--source", server.index_url)
+    assert not list(project.folder.parent.rglob("evil*")) and server.asked("/evil.Toy_DFP.pdsc") == 0
 
 
 def test_a_broken_download_goes_on_where_it_stopped(project: Project, server: PackServer) -> None:
