@@ -26,6 +26,7 @@ from .versions import version_key
 from .web import Transfer
 
 _LARGEST_INDEX = 16 << 20
+_LONGEST_FETCH = 120.0
 
 
 @dataclass(frozen=True)
@@ -132,14 +133,14 @@ class Index:
         data = fetch_bytes(self._url, what, self._transfer, _LARGEST_INDEX)
         entries = _entries(data, self._url)
         self._folder.mkdir(parents=True, exist_ok=True)
-        missing = [
-            (pack, base, version)
-            for pack, (base, version) in entries.items()
-            if not self._saved(pack, version).is_file()
-        ]
-        if missing:
-            self._transfer.progress.say(f"fetching {len(missing)} descriptions of {self._url}")
-            self._trouble = fetch_descriptions(missing, self._folder, self._transfer.limits.seconds)
+        # What was missing last time as well is on a server that is gone; waiting for it each time helps nobody.
+        tried = _entries(saved.read_bytes(), self._url) if saved.is_file() else {}
+        new = [(pack, *entry) for pack, entry in entries.items() if tried.get(pack) != entry]
+        new = [entry for entry in new if not self._saved(entry[0], entry[2]).is_file()]
+        if new:
+            self._transfer.progress.say(f"fetching {len(new)} descriptions of {self._url}")
+            seconds = min(self._transfer.limits.seconds, _LONGEST_FETCH)
+            self._trouble = fetch_descriptions(new, self._folder, seconds)
         write_atomically({saved: data})
         return entries
 
