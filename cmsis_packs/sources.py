@@ -26,6 +26,7 @@ from .versions import version_key
 from .web import Transfer
 
 _LARGEST_INDEX = 16 << 20
+_LONGEST_FETCH = 120.0
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,7 @@ class Index:
         if pack not in self._described:
             self._described[pack] = self._description(pack, *self._entries[pack])
         found = self._described[pack]
-        base = found.url or self._entries[pack][0]
-        base = base if base.endswith("/") else base + "/"
+        base = _folder(found.url or self._entries[pack][0])
         places = {version: found.release_urls.get(version, "") for version in found.versions}
         return newest_first(
             [
@@ -133,10 +133,14 @@ class Index:
         data = fetch_bytes(self._url, what, self._transfer, _LARGEST_INDEX)
         entries = _entries(data, self._url)
         self._folder.mkdir(parents=True, exist_ok=True)
-        missing = sum(not self._saved(pack, version).is_file() for pack, (_, version) in entries.items())
-        if missing:
-            self._transfer.progress.say(f"fetching {missing} descriptions of {self._url}")
-            self._trouble = fetch_descriptions(self._url, self._folder, self._transfer.limits.seconds)
+        # What was missing last time as well is on a server that is gone; waiting for it each time helps nobody.
+        tried = _entries(saved.read_bytes(), self._url) if saved.is_file() else {}
+        new = [(pack, *entry) for pack, entry in entries.items() if tried.get(pack) != entry]
+        new = [entry for entry in new if not self._saved(entry[0], entry[2]).is_file()]
+        if new:
+            self._transfer.progress.say(f"fetching {len(new)} descriptions of {self._url}")
+            seconds = min(self._transfer.limits.seconds, _LONGEST_FETCH)
+            self._trouble = fetch_descriptions(new, self._folder, seconds)
         write_atomically({saved: data})
         return entries
 
@@ -156,7 +160,7 @@ class Index:
         if self._trouble:
             self._transfer.progress.say(f"cmsis-pack-manager: {self._trouble}; {pack} is fetched without it")
             self._trouble = ""
-        url = urljoin(base if base.endswith("/") else base + "/", f"{pack.vendor}.{pack.name}.pdsc")
+        url = urljoin(base, f"{pack.vendor}.{pack.name}.pdsc")
         data = fetch_bytes(url, f"the description of {pack}", self._transfer, LARGEST_FILE)
         found = _checked(parse_pdsc(data, url), pack, url)
         write_atomically({saved: data})
@@ -184,7 +188,11 @@ def _entries(data: bytes, url: str) -> Mapping[PackName, tuple[str, str]]:
         parsed = parse_archive_name(f"{vendor}.{name}.{version}.pack")
         if parsed is None or (parsed[0].vendor, parsed[0].name) != (vendor, name):
             continue  # no name a pack can have; nobody can ask for it
-        entries.setdefault(parsed[0], (word(element, "url"), version))
+        entries.setdefault(parsed[0], (_folder(word(element, "url")), version))
     if not entries:
         raise root.problem("the index lists no packs")
     return entries
+
+
+def _folder(url: str) -> str:
+    return url if url.endswith("/") else f"{url}/"

@@ -256,7 +256,10 @@ def _from_folder(source: str, folder: Path) -> str:
     """A source given on the command line as packs.yaml in ``folder`` names it."""
     if "://" in source or Path(source).is_absolute():
         return source
-    return Path(os.path.relpath(source, folder)).as_posix()
+    try:
+        return Path(os.path.relpath(source, folder)).as_posix()
+    except ValueError:  # on another drive
+        return str(Path(source).absolute())
 
 
 def _read(file: Path) -> Lock:
