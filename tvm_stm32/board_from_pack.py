@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cmsis_packs.model import Device, Memory, Pack, Processor
+from cmsis_packs.model import Device, Memory, Processor
 from cmsis_packs.pdsc import read_pdsc
 
 from .errors import PackError, TargetError
@@ -25,11 +25,12 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 def board_yaml(name: str, pdsc: Path, device_name: str, processor_name: str = "") -> str:
     """The text of a board file ``name`` for a device of the pack ``pdsc``: see :func:`device_board`."""
     pack = read_pdsc(pdsc)
-    return device_board(name, pack, pack.device(device_name), processor_name)
+    head = f"# From {_plain(pack.vendor)}.{_plain(pack.name)} {_plain(pack.versions[0])}.\n"
+    return head + device_board(name, pack.device(device_name), processor_name)
 
 
-def device_board(name: str, pack: Pack, device: Device, processor_name: str = "") -> str:
-    """The text of a board file ``name`` for a device of a pack.
+def device_board(name: str, device: Device, processor_name: str = "") -> str:
+    """The text of a board file ``name`` for a device; the same for all packs that describe it alike.
 
     The flash is the memory that holds the vectors, with what follows it directly; the RAM is the largest memory for
     general use. Of memories with a secure and a non-secure address the non-secure one is taken. Raises
@@ -48,7 +49,6 @@ def device_board(name: str, pack: Pack, device: Device, processor_name: str = ""
     features = _features(cpu, processor)
     machine = _stand_in(processor, memories, flash)
     lines = [
-        f"# From {_plain(pack.vendor)}.{_plain(pack.name)} {_plain(pack.versions[0])}.",
         f"name: {name}",
         f"title: {json.dumps(f'{device.name} ({processor.core})')}",
         f"device: {json.dumps(device.name)}",

@@ -75,7 +75,7 @@ class DeviceFiles:
 
     def board_text(self) -> str:
         """The board file: the chip's core and memories."""
-        return device_board(self.board_name, self.pack.pack, self.device, self.choice.processor)
+        return device_board(self.board_name, self.device, self.choice.processor)
 
     def vectors(self, compiler: Sequence[str]) -> str:
         """The C header with the device's interrupts: of its header, or of its register description where that is not

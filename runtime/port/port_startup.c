@@ -55,7 +55,7 @@ void SysTick_Handler(void);
  */
 #include "port_vectors.h"
 
-#define PORT_DECLARE(handler) void handler(void) __attribute__((weak, alias("port_fault_entry")));
+#define PORT_DECLARE(handler) void handler(void) __attribute__((weak, noreturn, alias("port_fault_entry")));
 #define PORT_NONE(number)
 #define PORT_VECTOR(handler_) {.handler = handler_},
 #define PORT_EMPTY(number) {.handler = port_fault_entry},

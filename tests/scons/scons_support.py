@@ -177,7 +177,7 @@ def require_tools(*names: str) -> None:
 
 def copy_tools(folder: Path) -> None:
     """The package and the folders beside it, as in a checkout, so that a test may edit them."""
-    for name in ("tvm_stm32", "site_scons", "runtime", "boards"):
+    for name in ("tvm_stm32", "cmsis_packs", "site_scons", "runtime", "boards"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(REPOSITORY / name, folder / name, ignore=ignored, dirs_exist_ok=True)
 

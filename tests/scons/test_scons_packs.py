@@ -1,0 +1,227 @@
+"""A device of a CMSIS pack in SCons builds: what is built, what an update rebuilds, what is never touched."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from scons_support import HEAD, Project, copy_tools, require_tools, write_model
+from support import ROOT, need_board
+
+sys.path.append(str(ROOT / "tests" / "packs"))
+
+from pack_server import Toy
+
+from cmsis_packs.cache import ROOT as PACK_ROOT
+from tvm_stm32.boards import load_board
+from tvm_stm32.cli import cli
+from tvm_stm32.project.emulator import run_image
+from tvm_stm32.project.image import Image
+
+SCONSTRUCT = (
+    HEAD.replace('"stm32_firmware"]', '"stm32_firmware", "stm32_packs"]')
+    + """
+env.Replace(TVMSTM32DEVICECOMSTR="DEVICE $TARGET", TVMSTM32CONFIGFILECOMSTR="CONFIG $TARGET")
+device = env.CmsisDevice("TOY101", packs="packs.lock", components=["Device:Startup", "Device:HAL:Common"])
+network = env.TvmModel("build/net/tiny", "model.onnx", BOARD=device)
+runtime = env.TvmRuntime("build/runtime")
+for name in ("one", "two"):
+    env.Firmware(f"build/{name}.elf", [f"{name}.c", network], BOARD=device, RUNTIME=runtime)
+"""
+)
+
+MAIN = """
+#include "RTE_Components.h"
+#include CMSIS_device_header
+#include "hal_conf.h"
+#include "port.h"
+#include "tiny.h"
+
+#if !defined(RTE_HAL) || !defined(HAL_TIMEOUT)
+#error "the components are not there"
+#endif
+
+static volatile int interrupted;
+
+void TIM2_IRQHandler(void)
+{
+    interrupted = 1;
+}
+
+int main(void)
+{
+    ai_handle network;
+
+    NVIC_ISER = 1UL << TIM2_IRQn;
+    NVIC_ISPR = 1UL << TIM2_IRQn;
+    __asm volatile("dsb\\n\\tisb");
+    if ((hal_started() != 42) || (interrupted == 0) || ((SHCSR & (1UL << 18)) == 0)) {
+        return 1;
+    }
+    if (ai_create(&ai_tiny_network, NULL, &network) != AI_STATUS_OK) {
+        return 2;
+    }
+    port_print("status=ok\\n");
+    return 0;
+}
+"""
+
+HEADER = """#ifndef TOY_H
+#define TOY_H
+#if !defined(TOY1xx)
+#error "no device"
+#endif
+typedef enum { SysTick_IRQn = -1, WWDG_IRQn = 0, TIM2_IRQn = 5, USART1_IRQn = 9 } IRQn_Type;
+#define NVIC_ISER (*(volatile unsigned long *)0xE000E100UL)
+#define NVIC_ISPR (*(volatile unsigned long *)0xE000E200UL)
+int hal_started(void);
+#define SHCSR (*(volatile unsigned long *)0xE000ED24UL)
+#endif
+"""
+
+BODY = """<devices><family Dfamily="Toy Series" Dvendor="Acme:77">
+  <processor Dcore="Cortex-M4" Dfpu="1" Dmpu="1" Dclock="100000000"/>
+  <compile header="Include/toy.h" define="TOY1xx"/>
+  <memory name="Flash" access="rx" start="0x08000000" size="0x40000" default="1" startup="1"/>
+  <memory name="SRAM" access="rwx" start="0x20000000" size="0x10000" default="1"/>
+  <memory name="Fast" access="rw" start="0x10000000" size="0x4000"/>
+  <device Dname="TOY101"/>
+</family></devices>
+<components>
+  <component Cclass="Device" Cgroup="Startup" Cversion="1.0.0"><files>
+    <file category="include" name="Include/"/>
+    <file category="sourceC" name="Source/system_toy.c" attr="config"/></files></component>
+  <component Cclass="Device" Cgroup="HAL" Csub="Common" Cversion="1.0.0">
+    <RTE_Components_h>#define RTE_HAL</RTE_Components_h><files>
+    <file category="header" name="Config/hal_conf.h" attr="config"/>
+    <file category="sourceC" name="Hal/hal.c"/><file category="sourceC" name="Hal/hal_more.c"/></files></component>
+</components>"""
+
+
+def toy_pack(version: str, **changes: str) -> Toy:
+    files = {
+        "Include/toy.h": HEADER,
+        "Source/system_toy.c": '#include "toy.h"\nvoid SystemInit(void);\n'
+        "void SystemInit(void)\n{\n    SHCSR |= 1UL << 18;\n}\n",
+        "Config/hal_conf.h": "#define HAL_TIMEOUT 42\n",
+        "Hal/hal.c": '#include "toy.h"\n#include "hal_conf.h"\nint hal_started(void)\n{\n    return HAL_TIMEOUT;\n}\n',
+        "Hal/hal_more.c": "typedef int nothing;\n",
+        **changes,
+    }
+    return Toy("Acme", "Toy_DFP", version, body=BODY, files={name: text.encode() for name, text in files.items()})
+
+
+class Packs:
+    """A project whose packs come from a folder."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        require_tools("arm-none-eabi-gcc")
+        self.project = Project(folder)
+        self.packs = folder / "packs"
+        self.packs.mkdir(parents=True)
+        monkeypatch.setenv(PACK_ROOT, str(folder.parent / "cache"))
+        copy_tools(folder / "tools")
+        write_model(folder / "model.onnx")
+        self.project.write("SConstruct", SCONSTRUCT)
+        for name in ("one.c", "two.c"):
+            self.project.write(name, MAIN)
+        self.project.write("packs.yaml", "packs: [Acme::Toy_DFP]\nsources: [./packs]\n")
+
+    def release(self, pack: Toy) -> None:
+        """Put a pack into the folder and install the newest."""
+        (self.packs / pack.archive_name).write_bytes(pack.archive())
+        cli.main(["packs", "update", "--file", str(self.project.path("packs.yaml"))], standalone_mode=False)
+
+
+@pytest.fixture
+def packs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Packs:
+    return Packs(tmp_path / "project", monkeypatch)
+
+
+def did(output: str, *kinds: str) -> list[str]:
+    words = [line.split() for line in output.splitlines()]
+    return sorted(f"{w[0]} {Path(w[1]).name}" for w in words if len(w) == 2 and w[0] in kinds)
+
+
+def test_a_device_of_a_pack_is_built_run_and_updated(packs: Packs) -> None:
+    project = packs.project
+    packs.release(toy_pack("1.0.0"))
+    first = project.scons()
+    # Components once, whatever the number of images; config files become the project's.
+    assert did(first.output, "CONFIG") == ["CONFIG hal_conf.h", "CONFIG system_toy.c"]
+    assert [line for line in did(first.output, "CC") if "hal" in line or "system_toy" in line] == [
+        "CC hal.o", "CC hal_more.o", "CC system_toy.o"
+    ]  # fmt: skip
+    assert project.path("RTE/Device/system_toy.c").is_file()
+    board = load_board(project.path("build/cmsis/toy101/toy101.yaml"))
+    assert (board.target.cpu, board.flash.size, board.ram.size) == ("cortex-m4", 0x40000, 0x10000)
+    image = Image(project.path("build/one.elf"))
+    assert {"TIM2_IRQHandler", "USART1_IRQHandler", "SystemInit", "hal_started"} <= set(image.symbols)
+    second = project.scons()
+    assert second.is_null and second.cpu_s < 3, second.output
+
+    need_board("mps2-an386")
+    for name in ("one", "two"):
+        result = run_image(project.path(f"build/{name}.elf"), board)
+        assert result.values["status"] == "ok"
+
+    # An update that changes one file compiles that one, and links.
+    more = {"Hal/hal_more.c": "typedef long nothing;\n"}
+    packs.release(toy_pack("1.1.0", **more))
+    third = project.scons()
+    assert did(third.output, "CC", "MODEL", "CONFIG") == ["CC hal_more.o"], third.output
+    assert project.scons().is_null
+
+    # Config files stay as they are; the difference is shown until it is merged.
+    project.edit("RTE/Device/hal_conf.h", "HAL_TIMEOUT 42", "HAL_TIMEOUT 42 /* mine */")
+    assert did(project.scons().output, "CC", "MODEL") == ["CC hal.o", "CC one.o", "CC two.o"]
+    more["Config/hal_conf.h"] = "#define HAL_TIMEOUT 42\n#define HAL_MORE 1\n"
+    packs.release(toy_pack("1.2.0", **more))
+    fourth = project.scons()
+    assert "+#define HAL_MORE 1" in fourth.output and "-#define" not in fourth.output
+    assert "Acme::Toy_DFP 1.2.0 has another RTE/Device/hal_conf.h" in fourth.output
+    assert not did(fourth.output, "CC", "MODEL", "CONFIG")
+    assert "mine" in project.path("RTE/Device/hal_conf.h").read_text()
+    command = next(line for line in fourth.output.splitlines() if "packs merged" in line).partition("tvm-stm32 ")[2]
+    words = command.split()
+    cli.main([*words[:2], str(project.path(words[2])), *words[3:]], standalone_mode=False)
+    assert "has another" not in project.scons().output
+    project.scons("-c")
+    assert project.path("RTE/Device/hal_conf.h").is_file()
+
+
+def test_what_is_wrong_is_said_with_the_users_line(packs: Packs, tmp_path: Path) -> None:
+    project = packs.project
+    fails = project.scons(fails=True).output
+    assert "CmsisDevice: cannot read 'packs.lock'" in fails and "tvm-stm32 packs install" in fails
+    packs.release(toy_pack("1.0.0"))
+    project.edit("SConstruct", '"TOY101"', '"TOY404"')
+    fails = project.scons(fails=True).output
+    assert "no installed pack has the device 'TOY404'" in fails and "TOY101" in fails and "SConstruct" in fails
+    project.edit("SConstruct", '"TOY404"', '"TOY101"')
+    project.edit("SConstruct", '"Device:Startup"', '"Device:Strtup"')
+    assert "no component 'Device:Strtup'" in project.scons(fails=True).output
+    project.edit("SConstruct", '"Device:Strtup"', '"Device:Startup"')
+    nowhere = {PACK_ROOT: str(tmp_path / "other")}
+    fails = project.scons(fails=True, variables=nowhere).output
+    assert "not installed: Acme::Toy_DFP@1.0.0" in fails and "tvm-stm32 packs install" in fails
+    # Reading is all that dry runs do.
+    assert "DEVICE" in project.scons("-n").output
+    assert not project.path("build").exists() and not project.path("RTE").exists()
+
+
+def test_a_board_of_the_project_needs_no_pack(tmp_path: Path) -> None:
+    require_tools("arm-none-eabi-gcc")
+    project = Project(tmp_path / "project")
+    copy_tools(tmp_path / "project" / "tools")
+    write_model(tmp_path / "project" / "model.onnx")
+    text = SCONSTRUCT.replace(
+        '"TOY101", packs="packs.lock", components=["Device:Startup", "Device:HAL:Common"]', "board"
+    )
+    project.write("SConstruct", text + "\nprint('flags', ' '.join(device.flags))\n")
+    for name in ("one.c", "two.c"):
+        project.write(name, "int main(void)\n{\n    return 0;\n}\n")
+    build = project.scons()
+    assert "flags -mcpu=cortex-m4 -mthumb" in build.output
+    assert len(build.of("LINK")) == 2 and project.scons().is_null
