@@ -19,6 +19,8 @@ _FPU = {"NO_FPU": "none", "SP_FPU": "sp", "DP_FPU": "dp"}
 _STAND_INS = {machine.core: name for name, machine in MACHINES.items()}
 _STAND_INS["Cortex-M0+"] = _STAND_INS["Cortex-M0"] = "mps2-an385"
 _LARGEST_RAM = 8 << 20
+# RAM beside the core, which has no wait states.
+_COUPLED = re.compile(r"TCM|CCM|TIGHT")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
 
@@ -60,10 +62,28 @@ def device_board(name: str, device: Device, processor_name: str = "") -> str:
         f"probe: {{interface: st-link, pyocd: {device.name.lower()}}}",
         "memories:",
         *(f"  - {{name: {n}, origin: {m.origin:#010x}, size: {_size(m.size)}, access: {a}}}" for n, m, a in memories),
+        "# Cycles of a word are guesses from the kind of memory: measure, and see --pools.",
+        "pools:",
+        *_pools(memories, flash, ram),
         f"image: {{flash: {flash}, ram: {ram}, stack: {_stack(memories, ram)}}}",
         *([f"emulator: {{stand_in: {machine}}}"] if machine else []),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _pools(memories: Sequence[tuple[str, Memory, str]], flash: str, ram: str) -> list[str]:
+    """The memories as pools: the RAM of the image is the arena; windows of external memory are left out."""
+    others = [
+        (name, access) for name, memory, access in memories if name not in (flash, ram) and memory.size <= _LARGEST_RAM
+    ]
+    lines = [_pool(ram, "activations, io")]
+    lines += [_pool(name, "activations, constants") for name, access in others if "w" in access]
+    return [*lines, f"  - {{name: {flash}, memory: {flash}, read: 2}}"]
+
+
+def _pool(name: str, holds: str) -> str:
+    cost = "" if _COUPLED.search(name) else "read: 1, write: 1, "
+    return f"  - {{name: {name}, memory: {name}, {cost}holds: [{holds}]}}"
 
 
 def _stand_in(processor: Processor, memories: Sequence[tuple[str, Memory, str]], flash: str) -> str:
