@@ -136,6 +136,8 @@ def _console_text(board: Board) -> str:
 def _clock_text(board: Board) -> str:
     clocks = board.clocks
     chip = chip_of(board.device)
+    if chip is not None and chip.fixed:
+        return f"{board.clock_hz / 1e6:g} MHz (the start-up goes back to the oscillator of the reset; no PLL)"
     if clocks is None or chip is None:
         return f"{board.clock_hz / 1e6:g} MHz" + ("; not set up, the clock of the reset stays" if board.device else "")
     source = clocks.source + (f" {clocks.source_hz / 1e6:g} MHz" if clocks.source_hz else "")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from clock_models import F1, F4, G0, G4, H5, H7, L4, MHZ, U5, WB, Model
+from clock_models import F1, F4, G0, G4, H5, H7, L4, MHZ, N6, U5, WB, Model
 from support import need_board
 
 from tvm_stm32.boards import Board, list_boards, load_board
@@ -190,6 +190,25 @@ def test_caches_of_a_cortex_m7_are_emptied_before_they_are_on(tmp_path: Path) ->
     model.registers.order.clear()
     start.run(model)
     assert all(where != dcisw for where, _ in model.registers.order)
+
+
+def test_an_n6_goes_back_to_its_oscillator_whatever_the_boot_rom_left(tmp_path: Path) -> None:
+    start = StartUp(load_board("nucleo-n657x0-q"), tmp_path / "startup")
+    model = N6()
+    assert start.run(model) == 64 * MHZ
+    assert model.bus() == 64 * MHZ
+    registers = model.registers
+    assert registers.bits(0x5200100C, 15, 0) == round(64 * MHZ / 115200)
+    assert (registers.bits(model.RCC + 0x25C, 4, 4), registers.bits(model.RCC + 0x26C, 4, 4)) == (1, 1)
+    for pin in (5, 6):
+        assert registers.bits(0x56021000, 2 * pin + 1, 2 * pin) == 2
+        assert registers.bits(0x56021020, 4 * pin + 3, 4 * pin) == 7
+    for stuck in (True, False):
+        model = N6()
+        model.registers.stuck = {(model.RCC + 4, 3)} if stuck else set()
+        model.registers.stuck_switch = not stuck
+        start.run(model)
+        assert model.registers.reads < 12 * LIMIT + 300
 
 
 @pytest.mark.parametrize("name", BOARDS)

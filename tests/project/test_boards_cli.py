@@ -77,7 +77,7 @@ def test_a_board_is_shown_in_full() -> None:
         "in the emulator, not on hardware", "DS12232, RM0444, UM2324", "36K  rwx  RAM, stack 2K",
     ):  # fmt: skip
         assert words in text
-    assert "64 MHz; not set up, the clock of the reset stays" in run("boards", "nucleo-n657x0-q")
+    assert "64 MHz (the start-up goes back to the oscillator of the reset" in run("boards", "nucleo-n657x0-q")
     assert run("boards", "host").startswith("host: ")
     for name in list_boards():
         assert run("boards", name).startswith(f"{name}: ")
