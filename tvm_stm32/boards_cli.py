@@ -46,7 +46,11 @@ def new_command(name: str, pdsc: Path, device: str, processor: str, output: Path
     with tempfile.TemporaryDirectory(prefix="tvm-stm32-") as folder:
         trial = Path(folder) / f"{name}.yaml"
         trial.write_text(text, encoding="utf-8")
-        board = load_board(trial)
+        try:
+            board = load_board(trial)
+        except TargetError as error:
+            what = error.message.replace(f"{trial}: ", "")
+            raise TargetError(f"{pdsc}: device '{device}' makes no board file: {what}", hint=error.hint) from error
     write_atomically({file: text})
     click.echo(f"{file}: {board.device}, {size_text(board.flash.size)} flash, {size_text(board.ram.size)} RAM")
 
