@@ -11,10 +11,11 @@ from click.testing import CliRunner
 from support import MLPERF_TINY, ROOT, need_board, shared
 
 from tvm_stm32.boards import HOST, Board, load_board
-from tvm_stm32.capacity import check_capacity, fit, fit_text
+from tvm_stm32.capacity import check_capacity, elsewhere, fit, fit_text
 from tvm_stm32.cli import cli
 from tvm_stm32.compiler import CompileOptions, compile_model
 from tvm_stm32.errors import CapacityError
+from tvm_stm32.pool_files import load_pools
 from tvm_stm32.target import Target
 
 DIGITS = ROOT / "examples" / "digits" / "digits_int8.relay"
@@ -31,9 +32,9 @@ def with_sizes(board: Board, **sizes: int) -> Board:
     return replace(board, memories=memories)
 
 
-def refusal(library, board, **options):
+def refusal(library, board, again=digits):
     with pytest.raises(CapacityError) as caught:
-        check_capacity(library, board, **options)
+        check_capacity(library, board, again)
     return caught.value
 
 
@@ -67,29 +68,45 @@ def test_too_little_flash_says_how_much_and_what_to_try():
     over = library.constant_bytes - 4096
     assert f"the board has 4,096 ({over:,} too many)" in error.why
     assert f"-{over:,}" in error.why
-    assert error.hint.startswith("-O size, ")
     assert "mps2-an386 (cortex-m4)" in error.hint
     assert "--max-ram" not in error.hint
-    assert "-O" not in refusal(digits(level="size"), with_sizes(F405, FLASH=1024)).hint
+
+
+def test_size_is_proposed_where_its_weights_fit():
+    library, small = digits(), digits(level="size")
+    assert small.constant_bytes < library.constant_bytes
+    hint = f"-O size, with which constants need {small.constant_bytes:,} bytes"
+    assert refusal(library, with_sizes(F405, FLASH=small.constant_bytes)).hint.startswith(hint)
+    tiny = with_sizes(F405, FLASH=small.constant_bytes - 1)
+    assert "-O" not in refusal(library, tiny).hint
+    assert "-O" not in refusal(small, tiny).hint
 
 
 def test_the_size_that_max_ram_is_given_fits():
     path = shared(MLPERF_TINY / "vww_96_int8.tflite")
     board = with_sizes(F405, SRAM=36_000, CCM=40_000)
-    error = refusal(compile_model(path, CompileOptions(board.target)), board)
+
+    def again(**changes):
+        return compile_model(path, CompileOptions(board.target, **changes))
+
+    error = refusal(again(), board, again)
     limit = int(re.match(r"--max-ram (\d+), ", error.hint)[1])
-    check_capacity(compile_model(path, CompileOptions(board.target, max_ram=limit)), board)
+    check_capacity(again(max_ram=limit), board)
     assert limit + board.stack_size < 36_000
 
 
 def test_nothing_that_cannot_help_is_proposed():
     library = digits()
-    # Less than the input alone, or options given already, or kernels that came with the network.
+    # Less than the input alone, less than there is, or options given already, or kernels that came with the network.
     assert "--max-ram" not in refusal(library, with_sizes(F405, SRAM=4096 + 520)).hint
-    board = with_sizes(F405, SRAM=4096 + 2000)
-    assert "--max-ram" in refusal(library, board).hint
-    assert "--max-ram" not in refusal(library, board, fixed=True).hint
-    library.settings["max-ram"] = "2400"
+    with pytest.raises(CapacityError) as caught:
+        digits(max_ram=8)
+    least = caught.value.least
+    board = with_sizes(F405, SRAM=4096 + least - 8)
+    error = refusal(library, board)
+    assert "--max-ram" not in error.hint and f"no arena of less than {least:,} bytes" in error.why
+    assert "--max-ram" not in str(refusal(library, board, None))
+    library.settings["max-ram"] = str(least)
     assert "--max-ram" not in refusal(library, board).hint
     # Larger than any board.
     library.arena_size = 1 << 30
@@ -121,3 +138,37 @@ def test_commands_print_the_table_when_a_board_is_given(tmp_path):
     text = output("run", DIGITS, "--board", "stm32f405")
     assert table in text
     assert re.search(r"stack bound [\d,]+ bytes, measured [\d,]+\n  deepest calls: ai_run > digits_int8_run", text)
+
+
+def in_pools(tmp_path, pools, **options):
+    file = tmp_path / "pools.yaml"
+    file.write_text(f"pools:\n{pools}", encoding="utf-8")
+    return digits(pools=tuple(load_pools(str(file), F405)), **options)
+
+
+def test_pools_count_for_the_memories_they_lie_in(tmp_path):
+    library = in_pools(
+        tmp_path,
+        "  - {name: FAST, memory: CCM, size: 1K, holds: [activations, constants]}\n"
+        "  - {name: MAIN, memory: SRAM, read: 1, holds: [activations, io]}\n"
+        "  - {name: FLASH, memory: FLASH, read: 2}\n"
+        "  - {name: OTHER, section: .other, read: 9, holds: [activations]}\n",
+        pins={"image": "MAIN"},
+    )
+    uses = {use.memory.name: dict(use.parts) for use in fit(library, F405)}
+    assert uses["CCM"] == {"arena": library.arena_size}
+    assert uses["SRAM"] == {"pool MAIN": library.pool("MAIN").used, "stack": 4096}
+    # Copies are made of what lies in flash.
+    assert any(constant.offset >= 0 for constant in library.constants.values())
+    assert uses["FLASH"] == {"weights": library.constant_bytes}
+    assert library.pool("FLASH").used >= library.constant_bytes
+    assert "no arena" not in fit_text(library, F405)
+
+
+def test_pools_in_sections_of_ones_own_are_listed_below(tmp_path):
+    library = in_pools(tmp_path, "  - {name: MINE, section: .mine, holds: [activations, io]}\n")
+    assert elsewhere(library, F405) == [("arena", ".mine", library.arena_size)]
+    assert re.search(rf"\.mine +{library.arena_size:,} +arena\n", fit_text(library, F405))
+    library = in_pools(tmp_path, "  - {name: MINE, section: .nn_pool_ccm, holds: [activations, io]}\n")
+    error = refusal(library, with_sizes(F405, CCM=1000))
+    assert f"CCM is to hold arena {library.arena_size:,} bytes and the board has 1,000" in error.why

@@ -40,7 +40,7 @@ def test_other_free_dimensions_ask_for_a_shape(tmp_path):
 
 def test_a_given_shape_is_used_and_shown(tmp_path):
     path = dynamic_model(tmp_path / "m.onnx", [1, "length"])
-    text = inspect_model(Choice(path, cpu="host", input_shapes=("x:0:1,7",)))
+    text, _ = inspect_model(Choice(path, cpu="host", input_shapes=("x:0:1,7",)))
     assert "input   x:0  1x7 float32" in text
     library = compile_model(path, CompileOptions(HOST, input_shapes={"x:0": (1, 7)}))
     assert library.settings["input-shape:x:0"] == "1,7"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -45,7 +47,8 @@ class Checker(HTMLParser):
 
 
 def test_text_names_operators_shapes_and_sizes():
-    text = inspect_model(Choice(DIGITS))
+    text, misfit = inspect_model(Choice(DIGITS))
+    assert misfit is None
     assert "input   image  1x8x8x1 int8  scale 0.00392156979 zero point -128" in text
     assert re.search(r"depthwise_conv2d +pairs +1x8x8x12 +6,912", text)
     assert "61,184" in text
@@ -165,3 +168,16 @@ def test_inner_tensors_of_a_qdq_graph_show_their_quantization_and_turned_operand
     found = {operator: (scale, zero) for operator, _, scale, zero in outputs(path)}
     assert found["conv2d"] == ([0.125], [-3])
     assert found["sigmoid"] == ([pytest.approx(0.05)], [0])
+
+
+def test_a_command_imports_no_pytorch_it_does_not_need(tmp_path):
+    """TVM imports one that is installed, which takes longer than everything else."""
+    pytest.importorskip("torch")
+    code = (
+        "import sys, contextlib, tvm_stm32.cli as cli\n"
+        "with contextlib.suppress(SystemExit): cli.main()\n"
+        "print('tvm' in sys.modules, bool(sys.modules.get('torch')))"
+    )
+    words = [sys.executable, "-c", code, "compile", str(DIGITS), "-o", str(tmp_path / "out")]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "True False"

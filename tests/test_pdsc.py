@@ -361,12 +361,15 @@ def test_a_damaged_file_parses_or_raises_the_projects_error():
     assert min(outcomes.values()) > 20
 
 
-def test_nothing_but_errors_is_imported_from_the_compiler():
+COMMON = {"tvm_stm32.errors", "tvm_stm32.files", "tvm_stm32.yaml_files"}
+
+
+def test_nothing_but_errors_and_files_is_imported_from_the_compiler():
     for path in (ROOT / "cmsis_packs").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            assert all(not n.startswith("tvm") or n == "tvm_stm32.errors" for n in names), path
+            assert {n for n in names if n.startswith("tvm")} <= COMMON, path
 
 
 PARTS = """<package>

@@ -13,11 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from support import MLPERF_TINY, ROOT, build_and_run, need_board, shared
 from test_pools import DIGITS, SAMPLES
 
 from tvm_stm32 import memory
 from tvm_stm32.boards import Board, list_boards, load_board
+from tvm_stm32.cli import cli
 from tvm_stm32.compiler import CompileOptions, compile_model
 from tvm_stm32.emit import emit
 from tvm_stm32.errors import CapacityError, Error, TargetError
@@ -64,9 +66,13 @@ def test_pools_without_a_board_name_their_section(tmp_path):
     ("text", "message"),
     [
         ("pools: []", r"pools.yaml: pools: \[\] "),
-        ("pool: []", r"'pools' is a required property|unexpected"),
+        ("pool: []", r"unknown key 'pool': pools\?|'pools' is a required property"),
         ("- 1", "is no pool file"),
-        ("pools:\n  - {name: A, speed: 3}", r"pools\[0\].*'speed' was unexpected"),
+        ("pools:\n  - {name: A, speed: 3}", r"pools\[0\]: unknown key 'speed'; one of: alignment, holds, kind, "),
+        ("pools:\n  - {name: A, sise: 3}", r"pools\[0\]: unknown key 'sise': size\?"),
+        ("pools:\n  - {name: A, size: 3Q}", r"pools\[0\]\.size: '3Q' is wrong here: Bytes \(1 to \d+\), or 64K, 1M\."),
+        ("pools:\n  - {name: A, size: 0}", r"pools\[0\]\.size: '0' is wrong here: Bytes"),
+        ("pools:\n  - {name: A, size: 3, size: 4}", r"the key 'size' is there twice \(line 2\)"),
         ("pools:\n  - {size: 3}", r"pools\[0\]: 'name' is a required property"),
         ("pools:\n  - {name: 'A B'}", r"pools\[0\]\.name"),
         ('pools:\n  - {name: "A\\n"}', r"pools\[0\]\.name"),
@@ -240,3 +246,41 @@ def test_the_command_takes_pools_and_pins(tmp_path):
     assert done.returncode == 1 and "error: " in done.stderr and "'nothing'" in done.stderr
     done = subprocess.run([*command, "--pin", "a=B"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 1 and "--pin goes with --pools" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--pools", "{folder}"), "is a folder"),
+        (("--pools", "board", "--pin", "x=NOPE"), "there is no pool 'NOPE'"),
+        (("--pools", "board", "--pin", "x=CCM"), "inputs and outputs: 'image', 'scores'"),
+        (("--max-ram", "3Q"), "such as 32768, 32K or 1M"),
+        (("--max-ram", "-1"), "such as 32768, 32K or 1M"),
+    ],
+)
+def test_options_say_what_is_wrong_with_them(tmp_path, words, message):
+    words = [word.format(folder=tmp_path) for word in words]
+    result = CliRunner().invoke(cli, ["inspect", str(DIGITS), "--board", "stm32f405", *words])
+    assert result.exit_code != 0
+    assert message in f"{result.output} {result.exception}"
+
+
+def test_what_no_model_can_mend_is_said_before_it_is_read(tmp_path):
+    """The file is no model, and that is not what they say."""
+    file = tmp_path / "net.tflite"
+    file.write_bytes(b"nothing")
+    for words, message in (
+        (["--shared-arena", "a b", "-o", str(tmp_path / "out")], "--shared-arena: 'a b' is no C name"),
+        (["--pools", "board", "--pin", "x=NOPE", "-o", str(tmp_path / "out")], "there is no pool 'NOPE'"),
+    ):
+        result = CliRunner().invoke(cli, ["compile", str(file), "--board", "stm32f405", *words])
+        assert result.exit_code != 0 and message in str(result.exception)
+
+
+def test_sizes_are_written_alike_in_files_and_options():
+    def arena(size: str) -> str:
+        result = CliRunner().invoke(cli, ["inspect", str(DIGITS), "--cpu", "cortex-m4", "--max-ram", size])
+        assert result.exit_code == 0, result.output
+        return next(line for line in result.output.splitlines() if line.startswith("arena"))
+
+    assert arena("3K") == arena("3072")

@@ -101,9 +101,22 @@ def test_the_peak_in_words():
     parts = [("input", 27_648, 27_648), ("kept", 100, 100), ("result", 30_000, 2_352), ("workspace", 1_756, 1_756)]
     peak = {"step": 0, "bytes": 31_856}
     peak["buffers"] = [{"name": role, "role": role, "bytes": size, "adds": adds} for role, size, adds in parts]
-    memory = {"buffers": [{"name": "result", "over": [{"name": "input", "bytes": 27_648}]}], "peak": peak}
+    over = [{"name": "input", "bytes": 27_648}]
+    memory = {"buffers": [{"name": "result", "kind": "activation", "over": over}], "peak": peak, "pools": [{}]}
     assert peak_text({"memory": memory, "operators": [{"index": 0, "operator": "conv2d"}]}) == (
         "operator 0, conv2d, needs 31,856 bytes: input 27,648, kept for later 100, result 30,000 over it (2,352 more), "
         "workspace 1,756"
     )
     assert peak_text({"memory": {"buffers": [], "peak": {"step": None}}, "operators": []}) == ""
+
+
+def test_copies_of_weights_are_one_part_of_the_peak():
+    names = [("a", "kept", 100), ("b", "kept", 200), ("c", "kept", 30), ("d", "result", 4)]
+    peak = {"step": 0, "bytes": 334}
+    peak["buffers"] = [{"name": name, "role": role, "bytes": size, "adds": size} for name, role, size in names]
+    buffers = [{"name": name, "kind": "constant" if name in "ab" else "activation", "over": []} for name in "abcd"]
+    memory = {"buffers": buffers, "peak": peak, "pools": [{}, {}]}
+    assert peak_text({"memory": memory, "operators": [{"index": 0, "operator": "conv2d"}]}) == (
+        "operator 0, conv2d, needs 334 bytes in all pools: copies of weights 300 (2 buffers), kept for later 30, "
+        "result 4"
+    )

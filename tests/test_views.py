@@ -156,3 +156,39 @@ def test_an_output_is_no_part_of_another_tensor(tmp_path):
     assert all(library.movable(name) for name in library.output_tensors)
     one, two = ran(library, tmp_path, X)
     np.testing.assert_array_equal(np.concatenate([one, two], axis=1), 2 * np.concatenate([X[:, :4], X[:, 8:]], axis=1))
+
+
+def test_a_pad_is_made_around_its_data(tmp_path):
+    def make(builder, x):
+        doubled = builder.emit(op.add(x, x))
+        padded = builder.emit(op.nn.pad(doubled, [0, 0, 3, 2, 0, 0], "constant", 0.5))
+        return [builder.emit(op.sum(padded, axis=[2])), builder.emit(op.sum(doubled, axis=[1]))]
+
+    library = compiled(make, X.shape)
+    assert operators(library).count("fill") == 2 and 3 * 8 * 4 in library.alias_offsets.values()
+    padded, doubled = ran(library, tmp_path, X)
+    expected = np.pad(2 * X, ((0, 0), (3, 2), (0, 0)), constant_values=0.5)
+    np.testing.assert_array_equal(padded, expected.sum(axis=2))
+    np.testing.assert_array_equal(doubled, (2 * X).sum(axis=1))
+
+
+def test_a_pad_that_cannot_be_is_copied(tmp_path):
+    """Of an input, of an output, of what another pad holds, of inner axes, to odd places."""
+
+    def make(builder, x):
+        doubled = builder.emit(op.add(x, x))
+        of_input = builder.emit(op.nn.pad(x, [0, 0, 2, 0, 0, 0]))
+        twice = [builder.emit(op.nn.pad(doubled, [0, 0, n, 0, 0, 0])) for n in (1, 2)]
+        made = builder.emit(op.multiply(x, x))
+        inner = builder.emit(op.nn.pad(builder.emit(op.subtract(x, made)), [0, 0, 0, 0, 1, 1]))
+        flat = builder.emit(op.reshape(builder.emit(op.exp(builder.emit(op.negative(x)))), (96,)))
+        odd = builder.emit(op.nn.pad(flat, [1, 0]))
+        return [of_input, *twice, made, builder.emit(op.nn.pad(made, [0, 0, 2, 0, 0, 0])), inner, odd]
+
+    library = compiled(make, X.shape)
+    assert "fill" not in operators(library)
+    got = ran(library, tmp_path, X)
+    for number, source, count in ((0, X, 2), (1, 2 * X, 1), (2, 2 * X, 2), (4, X * X, 2)):
+        np.testing.assert_array_equal(got[number], np.pad(source, ((0, 0), (count, 0), (0, 0))))
+    np.testing.assert_array_equal(got[5], np.pad(X - X * X, ((0, 0), (0, 0), (1, 1))))
+    np.testing.assert_allclose(got[6], np.pad(np.exp(-X).reshape(-1), (1, 0)), rtol=1e-6)

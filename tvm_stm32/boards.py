@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import re
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .chips import chip_of, clock_problems
-from .errors import TargetError
+from .errors import TargetError, quoted
 from .machines import MACHINES, place
 from .resources import resource_dir
 from .target import Target
@@ -252,6 +253,13 @@ def read_checked(path: Path, what: str, schema: dict[str, Any]) -> dict[str, Any
                 raise yaml.YAMLError("aliases (*name) are not allowed")
             return super().compose_node(parent, index)
 
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            # PyYAML takes the last of two equal keys, and says nothing.
+            keys = [key.value for key, _ in node.value]
+            if twice := next((key for key in keys if keys.count(key) > 1), None):
+                raise yaml.YAMLError(f"the key '{twice}' is there twice (line {node.start_mark.line + 1})")
+            return super().construct_mapping(node, deep)
+
     try:
         if path.stat().st_size > _LONGEST_FILE:
             raise TargetError(f"'{path}' is no {what}", why=f"it is larger than {_LONGEST_FILE:,} bytes")
@@ -262,10 +270,23 @@ def read_checked(path: Path, what: str, schema: dict[str, Any]) -> dict[str, Any
         raise TargetError(f"'{path}' is no {what}", why=f"it holds no keys, such as '{schema['required'][0]}: ...'")
     problem = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(data))
     if problem is not None:
-        # The message quotes the value, which may be the whole file.
-        message = re.sub(r"(?s)^(.{150}).{50,}(.{150})$", r"\1 ... \2", problem.message)
-        raise TargetError(f"{path}: {problem.json_path.removeprefix('$').lstrip('.') or 'file'}: {message}")
+        place = problem.json_path.removeprefix("$").lstrip(".") or "file"
+        raise TargetError(f"{path}: {place}: {_message(problem)}")
     return data
+
+
+def _message(problem: Any) -> str:
+    """What is wrong, for people: what the schema calls right instead of a pattern, and the keys there are."""
+    if problem.validator == "additionalProperties":
+        known = sorted(problem.schema["properties"])
+        key = next(str(key) for key in problem.instance if key not in known)
+        close = difflib.get_close_matches(key, known, 1)
+        return f"unknown key {quoted(key)}" + (f": {close[0]}?" if close else "; one of: " + ", ".join(known))
+    whole = problem.parent if problem.parent is not None and problem.parent.validator == "oneOf" else problem
+    if whole.validator in ("oneOf", "pattern") and "description" in whole.schema:
+        return f"{quoted(str(whole.instance))} is wrong here: {whole.schema['description']}"
+    # The message quotes the value, which may be the whole file.
+    return re.sub(r"(?s)^(.{150}).{50,}(.{150})$", r"\1 ... \2", problem.message)
 
 
 def _integers(value: Any) -> Any:

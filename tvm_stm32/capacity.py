@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from .boards import Board, Memory, list_boards, load_board
+from .boards import Board, Memory, list_boards, load_board, pool_section
 from .columns import aligned
 from .errors import CapacityError, TargetError
-from .library import Library
+from .library import ARENA_SECTION, WEIGHTS_SECTION, Library
 
 # Bytes of RAM that --max-ram leaves free: the runtime's data and the reserve for the fault report.
 _DATA = 512
@@ -36,7 +36,8 @@ class MemoryUse:
 def fit(library: Library, board: Board) -> list[MemoryUse]:
     """What a network needs of each memory of a board, in the board's order; nothing for the host.
 
-    Code and the application's own data come on top, so a network that fits may still fail to link.
+    Pools count for the memory whose section they have; those with another section are in :func:`elsewhere`. Code and
+    the application's own data come on top, so a network that fits may still fail to link.
     """
     if board.is_host:
         return []
@@ -44,13 +45,54 @@ def fit(library: Library, board: Board) -> list[MemoryUse]:
     later = {board.flash.name: ["code comes on top"]}
     if library.weights == "external":
         later[board.flash.name].insert(0, f"weights {library.constant_bytes:,} where the application places them")
-    else:
-        parts[board.weights.name].append(("weights", library.constant_bytes))
-    parts[board.ram.name] += [("arena", library.arena_size), ("stack", board.stack_size)]
+    for what, section, size in _wanted(library):
+        memory = _memory_of(section, board)
+        if memory is not None:
+            parts[memory.name].append((what, size))
+    parts[board.ram.name].append(("stack", board.stack_size))
     later.setdefault(board.ram.name, []).append("data comes on top")
     return [
         MemoryUse(memory, tuple(parts[memory.name]), "; ".join(later.get(memory.name, ()))) for memory in board.memories
     ]
+
+
+def elsewhere(library: Library, board: Board) -> list[tuple[str, str, int]]:
+    """What lies in sections that the board's linker script does not have: part, section, bytes."""
+    return [part for part in _wanted(library) if _memory_of(part[1], board) is None]
+
+
+def _wanted(library: Library) -> list[tuple[str, str, int]]:
+    """The parts of a network in memory: what, the linker's section, bytes."""
+    flash: dict[str, int] = {}
+    for constant in library.constants.values():
+        # A copy in RAM is made of what lies with the other weights.
+        pool = library.pool(constant.pool) if constant.pool and constant.offset < 0 else None
+        section = pool.section if pool is not None and pool.section else WEIGHTS_SECTION
+        flash[section] = flash.get(section, 0) + constant.data.nbytes
+    if library.weights == "external":
+        flash.pop(WEIGHTS_SECTION, None)
+    else:
+        flash.setdefault(WEIGHTS_SECTION, 0)
+    arena = library.arena_pool
+    section = arena.section if arena is not None and arena.section else ARENA_SECTION
+    return [
+        *(("weights", section, size) for section, size in flash.items()),
+        ("arena", section, library.arena_size),
+        *((f"pool {pool.name}", pool.section, pool.used) for pool in library.static_pools if pool.used),
+    ]
+
+
+def _memory_of(section: str, board: Board) -> Memory | None:
+    """The memory into which the board's linker script puts a section; None for a section it does not have."""
+    if section == WEIGHTS_SECTION:
+        return board.weights
+    if section in (ARENA_SECTION, ""):
+        return board.ram
+    if section.startswith(".rodata"):
+        return board.flash
+    taken = (board.flash.name, board.weights.name, board.ram.name)
+    others = (memory for memory in board.memories if memory.name not in taken)
+    return next((memory for memory in others if pool_section(memory.name) == section), None)
 
 
 def fit_text(library: Library, board: Board) -> str:
@@ -71,13 +113,15 @@ def fit_text(library: Library, board: Board) -> str:
                 "; ".join(text for text in (names, use.later) if text) or "nothing",
             ]
         )
+    rows += [[section or "?", "", f"{size:,}", "", "", what] for what, section, size in elsewhere(library, board)]
     return "\n".join(aligned(rows, "lrrrrl")) + "\n"
 
 
-def check_capacity(library: Library, board: Board, *, fixed: bool = False) -> None:
+def check_capacity(library: Library, board: Board, again: Callable[..., Library] | None = None) -> None:
     """Raise :class:`CapacityError` with the table, the numbers and what to try when a memory is too small.
 
-    ``fixed``: the network came with its kernels, so options of the compiler change nothing.
+    ``again`` compiles the network with other options (fields of ``CompileOptions``), which are proposed when they help;
+    None where the network came with its kernels.
     """
     uses = fit(library, board)
     problems, hints = [], []
@@ -85,18 +129,21 @@ def check_capacity(library: Library, board: Board, *, fixed: bool = False) -> No
         if use.free >= 0:
             continue
         parts = dict(use.parts)
-        if "weights" in parts:
-            problems.append(
-                f"constants need {library.constant_bytes:,} bytes of flash and the board has {use.memory.size:,}"
-                f" ({-use.free:,} too many)"
-            )
-            hints += [] if fixed else _for_flash(library)
-        if "arena" in parts:
-            problems.append(
-                f"the arena needs {library.arena_size:,} bytes of RAM beside {board.stack_size:,} of stack and the "
-                f"board has {use.memory.size:,} ({-use.free:,} too many)"
-            )
-            hints += [] if fixed else _for_ram(library, board)
+        too_many = f"the board has {use.memory.size:,} ({-use.free:,} too many)"
+        if use.memory == board.ram:
+            others = [f"{size:,} of {name}" for name, size in use.parts if name != "arena"]
+            beside = f" beside {' and '.join(others)}" if others else ""
+            problems.append(f"the arena needs {parts.get('arena', 0):,} bytes of RAM{beside} and {too_many}")
+            hint, why = _for_ram(library, use, again)
+            problems[-1] += why
+            hints += hint
+        elif set(parts) <= {"weights"}:
+            problems.append(f"constants need {parts['weights']:,} bytes of flash and {too_many}")
+            hints += _for_flash(library, board, again)
+        else:
+            names = " and ".join(f"{name} {size:,}" for name, size in use.parts)
+            problems.append(f"{use.memory.name} is to hold {names} bytes and {too_many}")
+            hints.append(f"a smaller 'size' for pools in {use.memory.name}")
     if problems:
         hints += [*_other_memory(library, board), *_other_boards(library, board)]
         table = "".join(f"\n    {line}" for line in fit_text(library, board).splitlines())
@@ -107,20 +154,31 @@ def check_capacity(library: Library, board: Board, *, fixed: bool = False) -> No
         )
 
 
-def _for_flash(library: Library) -> list[str]:
-    if library.settings.get("level") != "size":
-        return ["-O size, which may need less flash"]
-    return []
+def _for_flash(library: Library, board: Board, again: Callable[..., Library] | None) -> list[str]:
+    """``-O size`` where its weights fit: other kernels may keep theirs packed."""
+    if again is None or library.settings.get("level") == "size":
+        return []
+    try:
+        smaller = again(level="size")
+    except CapacityError:
+        return []
+    fits = all(use.free >= 0 for use in fit(smaller, board) if dict(use.parts).keys() == {"weights"})
+    return [f"-O size, with which constants need {smaller.constant_bytes:,} bytes"] if fits else []
 
 
-def _for_ram(library: Library, board: Board) -> list[str]:
-    """``--max-ram`` with what the board has, where inputs and outputs alone leave hope."""
-    room = (board.ram.size - board.stack_size - _DATA) // 8 * 8
+def _for_ram(library: Library, use: MemoryUse, again: Callable[..., Library] | None) -> tuple[list[str], str]:
+    """``--max-ram`` with what the memory has, where that works, or why it does not."""
+    room = (use.free + library.arena_size - _DATA) // 8 * 8
     states = {state.tensor for state in library.states}
-    least = max(_bytes(library, {*library.input_tensors, *states}), _bytes(library, {*library.output_tensors, *states}))
-    if room >= least and room > 0 and "max-ram" not in library.settings:
-        return [f"--max-ram {room}, with which operators may need no more"]
-    return []
+    # Inputs and outputs alone must fit in any case.
+    ends = max(_bytes(library, {*library.input_tensors, *states}), _bytes(library, {*library.output_tensors, *states}))
+    if again is None or room < max(ends, 1) or "max-ram" in library.settings or library.pools:
+        return [], ""
+    try:
+        smaller = again(max_ram=room)
+    except CapacityError as error:
+        return [], f", and --max-ram finds no arena of less than {error.least:,} bytes" if error.least else ""
+    return [f"--max-ram {room}, with which the arena has {smaller.arena_size:,} bytes"], ""
 
 
 def _bytes(library: Library, names: Iterable[str]) -> int:
@@ -132,7 +190,7 @@ def _bytes(library: Library, names: Iterable[str]) -> int:
 def _other_memory(library: Library, board: Board) -> list[str]:
     """A larger memory of the same board, where only the RAM is too small."""
     need = library.arena_size + board.stack_size
-    if board.ram.size >= need:
+    if board.ram.size >= need or library.pools:
         return []
     for memory in board.memories:
         other = replace(board, roles={**board.roles, "ram": memory.name})
@@ -151,8 +209,8 @@ def _usable(board: Board) -> bool:
 
 def _other_boards(library: Library, board: Board) -> list[str]:
     """Boards of the project that hold what was compiled, those with the same CPU first."""
-    found = []
-    for name in list_boards():
+    found: list[tuple[bool, str, str]] = []
+    for name in [] if library.pools else list_boards():
         other = load_board(name)
         room = [use.free - (_DATA if "arena" in dict(use.parts) else 0) for use in fit(library, other)]
         if name != board.name and min(room) >= 0:

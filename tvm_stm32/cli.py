@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from . import __version__
 from .boards_cli import board_group, boards_command, config_command
 from .c_api import C_APIS
 from .errors import Error
+from .own_process import claim
 from .target import known_cpus
 
 _LEVELS = ("time", "balanced", "ram", "size")
@@ -27,6 +29,20 @@ _REFUSALS = _FULL | {
     *(errno.ENAMETOOLONG, errno.EMFILE, errno.ENFILE, errno.EEXIST),
 }
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class _Bytes(click.ParamType[int]):
+    """A number of bytes, with K (1024) or M (1048576) if wanted, as in files of pools."""
+
+    name = "bytes"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from .boards import parse_bytes
+
+        text = str(value)
+        if not re.fullmatch(r"[1-9]\d{0,9}[KM]?", text, re.ASCII):
+            self.fail(f"{text!r} is no number of bytes from 1, such as 32768, 32K or 1M.", param, ctx)
+        return parse_bytes(int(text) if text.isdigit() else text)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -77,10 +93,11 @@ _COMPILE_OPTIONS = (
     ),
     click.option(
         "--max-ram",
-        type=click.IntRange(min=1),
+        type=_Bytes(),
         default=None,
         metavar="BYTES",
-        help="The arena may have so many bytes: operators take other kernels, and run in bands of rows, until it has.",
+        help="The arena may have so many bytes (or 32K, 1M): operators take other kernels, and run in bands of rows, "
+        "until it has. With --pools: all of them in RAM together.",
     ),
     click.option("--params", type=_File, help="Weights of a Relay model (.params)."),
     click.option(
@@ -226,7 +243,10 @@ def inspect_command(html: Path | None, **choice: Any) -> None:
     """Show a model's operators, shapes, quantization, MACs, weights and RAM, before any C compiler runs."""
     from .commands import Choice, inspect_model
 
-    click.echo(inspect_model(Choice(**choice), html), nl=False)
+    text, misfit = inspect_model(Choice(**choice), html)
+    click.echo(text, nl=False)
+    if misfit is not None:
+        raise misfit
 
 
 @cli.command("diff")
@@ -271,8 +291,10 @@ def arena_command(name: str, networks: tuple[str, ...], file: Path) -> None:
     from .emit.arena import arena_text
     from .files import make_folder, write_atomically
 
+    text = arena_text(name, networks)
     make_folder(file.parent)
-    write_atomically({file: arena_text(name, networks)})
+    write_atomically({file: text})
+    click.echo(f"{name}: arena of {', '.join(networks)} -> {file}")
 
 
 @cli.command("linker-script", hidden=True)
@@ -343,6 +365,7 @@ def main() -> None:
     # As an exception, so that temporary files go when a build system ends this program.
     with contextlib.suppress(ValueError):  # only a main thread may
         signal.signal(signal.SIGTERM, _end)
+    claim()
     try:
         cli.main(prog_name="tvm-stm32")
     except Error as error:

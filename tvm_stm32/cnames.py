@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .errors import ModelError
+from .errors import Error, ModelError, quoted
 
 # fmt: off
 _RESERVED = frozenset((
@@ -78,3 +78,9 @@ def string_literal(text: str) -> str:
         else:
             out.append(f"\\{byte:03o}")
     return '"' + "".join(out) + '"'
+
+
+def check_arena_name(name: str, where: str) -> None:
+    """Raise :class:`Error` for a name that no shared arena can have in C."""
+    if not re.fullmatch(r"[A-Za-z]\w{0,62}", name, re.ASCII) or is_reserved(name):
+        raise Error(f"{where}: {quoted(name)} is no C name", hint="letters, digits and _, a letter first")

@@ -6,18 +6,20 @@ import json
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from .boards import Board, load_board
 from .c_api import core_name, runtime_files
 from .capacity import check_capacity, fit_text
-from .cnames import network_name
+from .cnames import check_arena_name, network_name
 from .emit import emit
 from .emit.report import report, report_text
-from .errors import Error, ModelError, TargetError, quoted
+from .errors import CapacityError, Error, ModelError, TargetError, quoted
 from .files import check_model_file, make_folder, write_atomically
 from .frontends import detect_format
 from .library import Library, Pool
-from .pool_files import OF_ARCHIVE, load_pools, parse_pins
+from .own_process import leave_out_torch
+from .pool_files import OF_ARCHIVE, check_pins, load_pools, parse_pins
 from .quiet import quiet
 from .resources import resource_dir
 from .target import Target
@@ -64,9 +66,20 @@ class Choice:
 
 
 def _compile(choice: Choice) -> tuple[Library, Board | None]:
+    """The library, which fits the board if there is one."""
+    library, board, misfit = _compiled(choice)
+    if misfit is not None:
+        raise misfit
+    return library, board
+
+
+def _compiled(choice: Choice) -> tuple[Library, Board | None, CapacityError | None]:
+    """The library, the board, and what is wrong when it does not fit that."""
     if choice.board is not None and choice.cpu is not None:
         raise TargetError("--board and --cpu are given both", why="a board says which CPU it has", hint="give one")
     chosen = load_board(choice.board) if choice.board is not None else None
+    if choice.shared_arena:
+        check_arena_name(choice.shared_arena, "--shared-arena")
     target = chosen.target if chosen is not None else Target.for_cpu(choice.cpu or DEFAULT_CPU)
     for path in (choice.file, *([choice.params] if choice.params is not None else [])):
         check_model_file(path)
@@ -75,6 +88,8 @@ def _compile(choice: Choice) -> tuple[Library, Board | None]:
         from .mlf import archive_cpu
 
         target = Target.for_cpu(archive_cpu(choice.file) or DEFAULT_CPU)
+    if kind != "pytorch":
+        leave_out_torch()
     from .compiler import CompileOptions, compile_model
 
     with quiet():
@@ -89,9 +104,16 @@ def _compile(choice: Choice) -> tuple[Library, Board | None]:
         )  # fmt: skip
         library = compile_model(choice.file, options, choice.params)
     if chosen is not None:
-        # An arena that is a pool has the pool's limit.
-        check_capacity(replace(library, arena_size=0) if library.pools else library, chosen, fixed=kind == "mlf")
-    return library, chosen
+
+        def again(**changes: Any) -> Library:
+            with quiet():
+                return compile_model(choice.file, replace(options, **changes), choice.params)
+
+        try:
+            check_capacity(library, chosen, again if kind != "mlf" else None)
+        except CapacityError as error:
+            return library, chosen, error
+    return library, chosen, None
 
 
 def _pools(choice: Choice, board: Board | None) -> list[Pool]:
@@ -99,7 +121,10 @@ def _pools(choice: Choice, board: Board | None) -> list[Pool]:
         raise Error("--pin goes with --pools", hint="--pools board, or a file of pools")
     if choice.shared_arena and choice.c_api != "ai":
         raise Error("--shared-arena goes with our own C interface", why="applications of ST's bring the arena")
-    return load_pools(choice.pools, board) if choice.pools not in ("", OF_ARCHIVE) else []
+    pools = load_pools(choice.pools, board) if choice.pools not in ("", OF_ARCHIVE) else []
+    if pools:
+        check_pins(parse_pins(choice.pins), pools)
+    return pools
 
 
 def _network_name(choice: Choice) -> str:
@@ -181,24 +206,30 @@ def emit_archive(choice: Choice, folder: Path, *, with_runtime: bool) -> Library
     return compile_to_folder(choice, folder, with_runtime=with_runtime)
 
 
-def inspect_model(choice: Choice, html: Path | None = None) -> str:
-    """The report of a model as text; ``html`` gets it as a page. An archive of single operators is listed."""
+def inspect_model(choice: Choice, html: Path | None = None) -> tuple[str, CapacityError | None]:
+    """The report of a model as text, and the error of one that does not fit its board; ``html`` gets it as a page.
+
+    An archive of single operators is listed.
+    """
+    if html is not None and (html == Path() or html.is_dir()):
+        raise Error(f"--html: '{html}' is a folder", hint="name a file, for example page.html")
     if detect_format(choice.file) == "mlf":
         from .mlf import describe_operators
 
         listed = describe_operators(choice.file)
         if listed is not None:
-            return listed
-    library, chosen = _compile(choice)
+            return listed, None
+    library, chosen, misfit = _compiled(choice)
     text = report_text(report(library))
-    if chosen is not None and (table := fit_text(library, chosen)):
+    # The error has the table.
+    if chosen is not None and misfit is None and (table := fit_text(library, chosen)):
         text += f"\n{table}"
     if html is not None:
         from .emit.page import html_page
 
         write_atomically({html: html_page(library)})
         text += f"page -> {html}\n"
-    return text
+    return text, misfit
 
 
 def diff_reports(a: Path, b: Path, *, as_json: bool = False) -> str:

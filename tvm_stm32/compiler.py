@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from .cnames import is_reserved, network_name
+from .cnames import check_arena_name, network_name
 from .errors import CapacityError, Error, ModelError, quoted
 from .library import ARENA_SECTION, Library, Pool
 from .limits import ADDRESSES
@@ -190,8 +189,7 @@ def _share_arena(library: Library, name: str) -> None:
     """Make the library's arena one that other networks use, too."""
     if not name:
         return
-    if not re.fullmatch(r"[A-Za-z]\w{0,62}", name, re.ASCII) or is_reserved(name):
-        raise Error(f"--shared-arena: {quoted(name)} is no C name", hint="letters, digits and _, a letter first")
+    check_arena_name(name, "--shared-arena")
     arena = library.arena_pool
     if arena is not None and arena.section not in ("", ARENA_SECTION):
         raise Error(

@@ -70,7 +70,10 @@ class ToolchainError(Error):
 
 
 class CapacityError(Error):
-    """A model or image that does not fit the memories of its target."""
+    """A model or image that does not fit the memories of its target; ``least`` bytes would do where that is
+    known (else 0)."""
+
+    least = 0
 
 
 class FirmwareError(Error):

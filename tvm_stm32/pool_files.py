@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
 from .boards import Board, Memory, PoolEntry, board_schema, pool_entries, pool_section, read_checked
-from .errors import Error, TargetError
+from .errors import Error, TargetError, quoted
 from .library import ARENA_SECTION, WEIGHTS_SECTION, Content, Pool, PoolKind
 from .limits import ADDRESSES
 
 OF_BOARD, OF_ARCHIVE = "board", "archive"
 """Instead of a file: the pools the board's file has, or those a Model Library Format archive was built with."""
 
+_EXAMPLE = "pools: [{name: SRAM, section: .sram1, size: 96K, holds: [activations, io]}]"
 # A word of a flash nobody has described.
 _FLASH_CYCLES = 2.0
 _DEFAULT: dict[PoolKind, tuple[Content, ...]] = {"ram": ("activations",), "flash": ("constants",)}
@@ -26,12 +28,13 @@ def load_pools(choice: str, board: Board | None) -> list[Pool]:
         if board is None or not board.pools:
             raise TargetError(
                 f"--pools {OF_BOARD}: " + (f"the board {board.name} has no pools" if board else "there is no board"),
-                hint="describe them in a file: docs/memory.md",
+                hint=f"describe them in a file: {_EXAMPLE}",
             )
         return _pools(board.pools, board, board.name)
     path = Path(choice)
     if not os.path.isfile(path):  # noqa: PTH113 - Path.is_file raises where a path cannot exist
-        raise TargetError(f"pool file '{choice}' does not exist", hint=f"or '{OF_BOARD}': the pools of the board")
+        what = "is a folder" if os.path.isdir(path) else "does not exist"  # noqa: PTH112 - likewise
+        raise TargetError(f"pool file '{choice}' {what}", hint=f"or '{OF_BOARD}': the pools of the board")
     whole = board_schema()
     schema = {
         "type": "object",
@@ -53,6 +56,17 @@ def parse_pins(texts: tuple[str, ...]) -> dict[str, str]:
         if pins.setdefault(name, pool) != pool:
             raise Error(f"--pin is there twice for '{name}'", hint="give one pool")
     return pins
+
+
+def check_pins(pins: Mapping[str, str], pools: Sequence[Pool]) -> None:
+    """Raise :class:`Error` for a pin to a pool there is not; which tensors there are is known later."""
+    known = {pool.name.lower() for pool in pools}
+    for name, pool in pins.items():
+        if pool.lower() not in known:
+            raise Error(
+                f"--pin {quoted(name)}: there is no pool {quoted(pool)}",
+                hint="one of: " + ", ".join(pool.name for pool in pools),
+            )
 
 
 def _pools(entries: tuple[PoolEntry, ...], board: Board | None, where: str) -> list[Pool]:

@@ -60,11 +60,13 @@ def fitting(builder: NetworkBuilder, library: Library, limit: int) -> Library:
         least = lower
     step = max(range(len(least.calls)), key=lambda step: least.needed[step])
     call = least.calls[step]
-    raise CapacityError(
+    error = CapacityError(
         f"{library.provenance.file_name} does not fit {limit:,} bytes of RAM",
         why=f"{call.operator} {quoted(call.node)} needs {least.needed[step]:,} bytes at once, however it is run",
         hint=f"the least found is {least.arena:,} bytes (--max-ram {least.arena})",
     )
+    error.least = least.arena
+    raise error
 
 
 @dataclass(frozen=True)

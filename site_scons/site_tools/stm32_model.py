@@ -10,9 +10,10 @@
 ``_report.txt``; the network's C name is the target's file name. It returns the C files; ``headers``, ``include`` (their
 folder) and ``report`` of the result are the other nodes. Keywords: ``BOARD`` (name or board file) or ``CPU``, ``LEVEL``
 (time, balanced, ram, size), ``KERNELS`` (asm, or c for compilers other than GCC and Clang), ``FORMS`` (a
-dictionary: operators of the report and the form of kernel each shall have), ``MAX_RAM`` (bytes the arena may have),
-``PARAMS`` (weights of a Relay model), ``WEIGHTS`` (array, incbin, external; the last two make ``target_weights.bin``
-too: ``weights`` of the result), ``EXTERNAL_IO`` (names of inputs and outputs the application places), ``ALIGNMENT``
+dictionary: operators of the report and the form of kernel each shall have), ``MAX_RAM`` (bytes the arena may have, or
+"32K"), ``PARAMS`` (weights of a Relay model), ``WEIGHTS`` (array, incbin, external; the last two make
+``target_weights.bin`` too: ``weights`` of the result), ``EXTERNAL_IO`` (names of inputs and outputs the application
+places), ``ALIGNMENT``
 (8, 16, 32), ``POOLS`` (a file of memory pools, or board), ``PINS`` (a dictionary: tensors and the pool of each) and
 ``C_API`` (ai; x-cube-ai, st-ai: ST's interface under the target's name before the network ``target_tvm.c``). Files in
 which an ONNX model keeps its weights are dependencies, found at each build.
@@ -44,6 +45,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import ClassVar
@@ -71,7 +73,7 @@ PACKAGE = _package_dir()
 sys.path.insert(0, os.path.dirname(PACKAGE))
 
 from tvm_stm32.c_api import C_APIS, core_name, interface_files, runtime_files
-from tvm_stm32.cnames import network_name
+from tvm_stm32.cnames import check_arena_name, network_name
 from tvm_stm32.errors import Error
 from tvm_stm32.frontends.onnx_locations import external_locations
 from tvm_stm32.resources import resource_dir
@@ -300,8 +302,8 @@ def tvm_model(
     flags = ["-O", LEVEL]
     flags += [] if KERNELS == "asm" else ["--kernels", KERNELS]
     flags += [word for text in _pairs("FORMS", FORMS, "operators and forms") for word in ("--set", Literal(text))]
-    if MAX_RAM is not None and (not isinstance(MAX_RAM, int) or MAX_RAM < 1):
-        raise Error(f"TvmModel: MAX_RAM is {MAX_RAM!r}", hint="a number of bytes, 1 or more")
+    if MAX_RAM is not None and not re.fullmatch(r"[1-9]\d{0,9}[KM]?", str(MAX_RAM), re.ASCII):
+        raise Error(f"TvmModel: MAX_RAM is {MAX_RAM!r}", hint="a number of bytes, 1 or more, or '32K', '1M'")
     flags += ["--max-ram", str(MAX_RAM)] if MAX_RAM else []
     if BOARD:
         board = BoardUse(env, BOARD)
@@ -406,6 +408,7 @@ def tvm_runtime(env, folder: str | Node, C_API=()) -> Runtime:
 def arena_group(env, target, networks, **overrides) -> NodeList:
     """The ``ArenaGroup`` method. Networks may be given in lists of lists; each belongs to one group at most."""
     folder, name = place(env, env.Flatten([target])[0])
+    check_arena_name(name, "ArenaGroup")
     members = list(_networks(networks))
     if not members:
         raise Error(f"ArenaGroup: there is no network for '{name}'", hint="give what TvmModel returned")

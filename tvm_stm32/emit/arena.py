@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from ..cnames import is_reserved, network_name
+from ..cnames import check_arena_name, network_name
 from ..errors import Error, quoted
 
 
@@ -14,8 +13,7 @@ def arena_text(name: str, networks: Sequence[str]) -> str:
 
     Raises :class:`Error` for a name that is none in C.
     """
-    if not re.fullmatch(r"[A-Za-z]\w{0,62}", name, re.ASCII) or is_reserved(name):
-        raise Error(f"{quoted(name)} is no C name of an arena", hint="letters, digits and _, a letter first")
+    check_arena_name(name, "arena")
     if len(set(networks)) < len(networks):
         raise Error(f"the arena {quoted(name)} is for one network twice", hint="name each network once")
     for network in networks:

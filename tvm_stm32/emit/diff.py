@@ -20,7 +20,7 @@ LARGEST_FILE = 32 << 20
 _LONGEST_CELL = 80
 _TOTALS = {
     "arena_bytes": "arena (RAM)",
-    "peak_live_bytes": "peak in use",
+    "peak_live_bytes": "peak in use (RAM)",
     "constants_bytes": "weights and tables (flash)",
     "macs": "multiply-accumulates",
     "instructions": "modelled instructions",

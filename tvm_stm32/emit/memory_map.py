@@ -123,10 +123,22 @@ def peak_text(facts: dict[str, Any]) -> str:
         return ""
     row = facts["operators"][peak["step"]]
     over = {buffer["name"] for buffer in facts["memory"]["buffers"] if buffer["over"]}
-    parts = []
+    copies = {buffer["name"] for buffer in facts["memory"]["buffers"] if buffer["kind"] == "constant"}
+    parts: dict[str, list[int]] = {}
     for part in peak["buffers"]:
-        text = f"{'kept for later' if part['role'] == 'kept' else part['role']} {part['bytes']:,}"
-        if part["role"] == "result" and part["name"] in over:
-            text += " over it" + (f" ({part['adds']:,} more)" if part["adds"] else "")
-        parts.append(text)
-    return f"operator {row['index']}, {row['operator']}, needs {peak['bytes']:,} bytes: {', '.join(parts)}"
+        text = {"kept": "kept for later"}.get(part["role"], part["role"])
+        if part["name"] in copies:
+            text = "copies of weights"
+        elif part["role"] == "result" and part["name"] in over:
+            text = f"result {part['bytes']:,} over it"
+            parts[f"{text} ({part['adds']:,} more)" if part["adds"] else text] = []
+            continue
+        parts.setdefault(text, []).append(part["bytes"])
+    texts = (f"{text} {_sum(sizes)}" if sizes else text for text, sizes in parts.items())
+    where = " in all pools" if len(facts["memory"]["pools"]) > 1 else ""
+    return f"operator {row['index']}, {row['operator']}, needs {peak['bytes']:,} bytes{where}: {', '.join(texts)}"
+
+
+def _sum(sizes: list[int]) -> str:
+    """One size, or what several make up."""
+    return f"{sum(sizes):,}" if len(sizes) < 2 else f"{sum(sizes):,} ({len(sizes)} buffers)"

@@ -162,8 +162,7 @@ def report_text(facts: dict[str, Any]) -> str:
         "",
         f"multiply-accumulates  {facts['macs']:,}{removed_text(facts)}",
         f"weights and tables    {facts['constants_bytes']:,} bytes of flash",
-        f"arena                 {facts['arena_bytes']:,} bytes of RAM, inputs and outputs included"
-        f" (peak in use {facts['peak_live_bytes']:,})",
+        *_arena_lines(facts),
     ]
     if peak_text(facts):
         lines.append(f"  {peak_text(facts)}")
@@ -174,6 +173,17 @@ def report_text(facts: dict[str, Any]) -> str:
     if facts["notes"]:
         lines += ["", *facts["notes"]]
     return "\n".join(lines) + "\n"
+
+
+def _arena_lines(facts: dict[str, Any]) -> list[str]:
+    """The arena's bytes, and those of the other pools in RAM."""
+    arena, *others = facts["memory"]["pools"]
+    peak = f" (peak in use {facts['peak_live_bytes']:,})"
+    if not others:
+        return [f"arena                 {arena['bytes']:,} bytes of RAM, inputs and outputs included{peak}"]
+    lines = [f"arena {arena['name']:<15} {arena['bytes']:,} bytes of RAM"]
+    lines += [f"pool {pool['name']:<16} {pool['bytes']:,} bytes of RAM" for pool in others]
+    return [*lines[:-1], f"{lines[-1]}{peak}"]
 
 
 def removed_text(facts: dict[str, Any]) -> str:

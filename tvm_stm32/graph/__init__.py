@@ -60,7 +60,7 @@ def prepare(model: Model, target: Target | None = None) -> IRModule:
     # Constants are folded first: a concatenation of those is one.
     module = simplified(module)
     others = {var: body for var, body in module.functions.items() if var.name_hint != "main"}
-    return IRModule({"main": _apply(module["main"], lambda view, _emit: Views(view)), **others})
+    return IRModule({"main": _apply(module["main"], lambda view, emit: Views(view, emit)), **others})
 
 
 def _with_float_kernels(module: IRModule) -> IRModule:

@@ -23,12 +23,18 @@ def permutation(call: relax.Call) -> list[int]:
 
 def pad_fill(call: relax.Call) -> int | None:
     """The code a constant ``pad`` fills an int8 tensor with, or None for other pads."""
+    value = pad_value(call)
+    return int(value) if value is not None and INT8_MIN <= value <= INT8_MAX else None
+
+
+def pad_value(call: relax.Call) -> float | None:
+    """The number a constant ``pad`` fills a tensor with, or None for other pads."""
     if str(call.attrs.pad_mode) != "constant" or any(int(w) < 0 for w in call.attrs.pad_width):
         return None
     expr = call.args[1] if len(call.args) > 1 else getattr(call.attrs, "pad_value", None)
     array = constant(expr) if isinstance(expr, relax.Expr) else None
     value: Any = getattr(expr, "value", expr) if array is None else array.item() if array.size == 1 else None
-    return int(value) if isinstance(value, float | int) and INT8_MIN <= value <= INT8_MAX else None
+    return value if isinstance(value, float | int) else None
 
 
 def windows_filled(pool: relax.Call) -> bool:

@@ -121,6 +121,7 @@ class _Walk:
         self.shapes: Counter[tuple[object, ...]] = Counter()
         self.fields: dict[relax.Var, list[str]] = {}
         self.constants: dict[relax.Var, tuple[ir.GenericConst, str]] = {}
+        self.fills: dict[relax.Var, relax.Call] = {}
         self.labels: dict[relax.Var, str] = {}
         self.waiting: set[relax.Var] = set()
 
@@ -276,6 +277,10 @@ class _Walk:
         if name == "v.concat":
             self._concatenate(variable, value, label)
             return
+        if name == "v.fill":
+            # Written where the concatenation wants it.
+            self.fills[variable] = value
+            return
         count = tensors_of(value)
         if count is None:
             raise UnsupportedOperatorError(
@@ -304,6 +309,9 @@ class _Walk:
         self.ctx.tensor(output, variable)
         offset = 0
         for part in value.args:
+            if part in self.fills:
+                offset += self._fill(label, self.fills[part], self._view(output, part, f"{label}.part", offset))
+                continue
             name = self._operand(part, label)
             tensor = self.library.tensors[name]
             if offset % self.library.arena_alignment == 0 and self._may_move(name):
@@ -315,6 +323,16 @@ class _Walk:
                 self._add_copy(label, tensor_argument(name, tensor.dtype), (name,), place, count, tensor.dtype)
             offset += tensor.size
         self.names[variable] = output
+
+    def _fill(self, label: str, call: relax.Call, place: str) -> int:
+        """Write one value all over ``place``; gives its bytes."""
+        tensor, value = self.library.tensors[place], dialect.attributes(call)["value"]
+        count = int(np.prod(tensor.shape, dtype=np.int64))
+        number = f"{float(value).hex()}f" if tensor.dtype.startswith("float") else str(int(value))
+        text = self.ctx.render("fill.c.j2", ctype=CTYPES[tensor.dtype], count=count, value=number)
+        kernel = self.ctx.kernel(f"fill_{tensor.dtype}_{count}", text, uses_float=tensor.dtype.startswith("float"))
+        self.ctx.add_call(Call("fill", label, kernel.name, (tensor_argument(place, tensor.dtype),), (), (place,)))
+        return tensor.size
 
     def _may_move(self, name: str) -> bool:
         """Whether a tensor is a buffer of its own that an operator makes, and no part of another yet."""

@@ -178,7 +178,9 @@ def _resolved(library: Library, pins: Mapping[str, str]) -> dict[str, int]:
         if name not in names:
             raise Error(
                 f"--pin {quoted(name)}: {library.provenance.file_name} has no such tensor, constant or workspace",
-                hint="the report names tensors, NAME_data.h constants; an operator's scratch memory is "
+                hint="inputs and outputs: "
+                + ", ".join(quoted(info.name) for info in [*library.inputs, *library.outputs][:8])
+                + "; the report names tensors, NAME_data.h constants; an operator's scratch memory is "
                 "'workspace of call NUMBER'",
             )
         if result.setdefault(names[name], pools[pool.lower()]) != pools[pool.lower()]:
@@ -357,8 +359,21 @@ def _too_large(library: Library, items: Sequence[Item], alignments: Sequence[int
         f"{library.provenance.file_name} does not fit its pools",
         why="; ".join(needs),
         hint=f"larger pools, less in them, or less pinned; the largest part is {quoted(largest.name)} with "
-        f"{largest.size:,} bytes",
+        f"{largest.size:,} bytes"
+        + ("; --max-ram makes operators need less RAM in all" if "max-ram" not in library.settings else ""),
     )
+
+
+def _add_copied(library: Library, pool: Pool, alignment: int) -> None:
+    """Count what copies in RAM are made of, which lies with the other weights."""
+    copied = (constant.data.nbytes for constant in library.constants.values() if constant.offset >= 0)
+    pool.used += sum(-(-size // alignment) * alignment for size in copied)
+    if pool.size and pool.used > pool.size:
+        raise CapacityError(
+            f"{library.provenance.file_name} does not fit its pools",
+            why=f"{pool.name} needs {pool.used:,} bytes, those included of which copies in RAM are made, and has "
+            f"{pool.size:,}",
+        )
 
 
 def _place(library: Library, items: Sequence[Item], homes: Sequence[int], alignments: Sequence[int]) -> None:
@@ -369,7 +384,7 @@ def _place(library: Library, items: Sequence[Item], homes: Sequence[int], alignm
         name = "" if pool is library.arena_pool else pool.name
         if pool.kind == "flash":
             pool.used = sum(-(-buffer.size // alignment) * alignment for buffer in buffers)
-            name = "" if pool.section in ("", WEIGHTS_SECTION) else name
+            name = "" if _is_for_weights(pool) else name
             places |= {buffer.name: (name, -1) for buffer in buffers}
             continue
         pool.used = place(buffers, alignment).size if buffers else 0
@@ -390,3 +405,11 @@ def _place(library: Library, items: Sequence[Item], homes: Sequence[int], alignm
     for name, constant in library.constants.items():
         pool_name, offset = places.get(constant_name(name), ("", -1))
         library.constants[name] = replace(constant, pool=pool_name, offset=offset)
+    for pool, alignment in zip(library.pools, alignments, strict=True):
+        if _is_for_weights(pool):
+            _add_copied(library, pool, alignment)
+
+
+def _is_for_weights(pool: Pool) -> bool:
+    """Whether it is the section of all weights that have no pool."""
+    return pool.kind == "flash" and pool.section in ("", WEIGHTS_SECTION)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..boards import HOST, Board, load_board
+from ..boards import HOST, Board, load_board, pool_section
 from ..errors import Error, FirmwareError, ToolchainError
 from ..model import Quantization, TensorInfo
 from .emulator import CountMethod, RunResult
@@ -108,25 +108,36 @@ def summary(image: Path, board: Board, network: str, macs: int, run: RunResult) 
         return "\n".join([f"{network}: {run.values.get('samples', '0')} samples run on this computer", *lines]) + "\n"
     sizes = image_sizes(image)
     split = sizes.get("flash_split", {})
-    flash, ram = board.memory("flash").size, board.memory("ram").size
+    flash, weights, ram = board.flash, board.weights, board.ram
+    apart = sizes["weights"] if weights != flash else 0
     stack = int(run.values.get("stack", "0"))
     lines += [
         "",
-        f"flash  {sizes['flash']:>9,} bytes of {flash:,}",
-        f"         weights      {sizes['weights']:>9,}",
+        f"flash  {sizes['flash'] - apart:>9,} bytes of {flash.size:,}",
+        f"         weights      {sizes['weights']:>9,}" + (f"  (in {weights.name}, {weights.size:,})" if apart else ""),
         f"         code         {sizes['flash'] - sizes['weights']:>9,}"
         + (
             f"  (network {split['kernels']:,}, runtime {split['runtime']:,}, C library {split['libc']:,})"
             if split
             else ""
         ),
-        f"RAM    {sizes['ram'] + stack:>9,} bytes of {ram:,}",
+        f"RAM    {sizes['ram'] + stack:>9,} bytes of {ram.size:,}",
         f"         arena        {sizes['arena']:>9,}",
         f"         static data  {sizes['ram'] - sizes['arena']:>9,}",
         f"         stack        {stack:>9,}  (high-water mark of an inference)",
+        *_pool_lines(board, sizes["pools"]),
         *_stack_lines(image, board, network, run),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _pool_lines(board: Board, pools: Mapping[str, int]) -> list[str]:
+    """Pools in memories that are not the image's RAM."""
+    return [
+        f"{memory.name:<6} {pools[section]:>9,} bytes of {memory.size:,} (pools)"
+        for memory in board.memories
+        if (section := pool_section(memory.name)) in pools and pools[section]
+    ]
 
 
 def _stack_lines(image: Path, board: Board, network: str, run: RunResult) -> list[str]:

@@ -18,6 +18,7 @@ from ..resources import resource_dir
 _VECTOR_WORDS = 16
 _WEIGHTS_SECTION = ".nn_weights"
 _ARENA_SECTION = ".nn_arena"
+_POOL_SECTION = ".nn_pool_"
 _VARIABLES = (".data", ".bss", _ARENA_SECTION)
 
 
@@ -250,11 +251,12 @@ def image_sizes(elf: Path, map_file: Path | None = None, *, runtime_objects: Col
     """What an image's bytes are spent on, all in bytes.
 
     ``flash``: everything stored in flash, initialisers of .data included; of it ``code`` (sections with instructions),
-    ``weights`` (.nn_weights) and ``rodata`` (the rest). ``ram``: static RAM with the arena, without the stack;
-    ``arena``; ``stack_reserve``. ``flash_split``: the flash as ``weights``, ``kernels`` (objects of the network and
-    everything else that is not known), ``runtime`` (ai_* API, port, applications of the project, objects whose stem is
-    in ``runtime_objects``, and alignment) and ``libc`` (archives of the toolchain). The split needs the linker's map,
-    ``map_file`` (default: beside the image with the suffix .map), and is left out when there is none.
+    ``weights`` (.nn_weights) and ``rodata`` (the rest). ``ram``: static RAM with the arena, without the stack and pools
+    in other memories, which ``pools`` has by section; ``arena``; ``stack_reserve``. ``flash_split``: the flash as
+    ``weights``, ``kernels`` (objects of the network and everything else that is not known), ``runtime`` (ai_* API,
+    port, applications of the project, objects whose stem is in ``runtime_objects``, and alignment) and ``libc``
+    (archives of the toolchain). The split needs the linker's map, ``map_file`` (default: beside the image with the
+    suffix .map), and is left out when there is none.
 
     Raises :class:`FirmwareError` for files that cannot be read.
     """
@@ -268,7 +270,8 @@ def image_sizes(elf: Path, map_file: Path | None = None, *, runtime_objects: Col
         "weights": weights,
         "code": code,
         "rodata": sum(section.size for section in loaded) - weights - code,
-        "ram": sum(section.size for section in image.sections if section.writable),
+        "ram": sum(s.size for s in image.sections if s.writable and not s.name.startswith(_POOL_SECTION)),
+        "pools": {s.name: s.size for s in image.sections if s.writable and s.name.startswith(_POOL_SECTION)},
         "arena": arena.size if arena is not None else 0,
         "stack_reserve": image.symbols.get("__stack_top", 0) - image.symbols.get("__stack_limit", 0),
     }

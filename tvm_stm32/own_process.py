@@ -1,0 +1,21 @@
+"""What a process that is all ours may do to its modules, and a program that calls this package may not."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+_ours = False
+
+
+def claim() -> None:
+    """This process runs one of our commands and nothing else."""
+    global _ours
+    _ours = True
+
+
+def leave_out_torch() -> None:
+    """Let TVM find no PyTorch, where this command needs none: it imports one that is installed, for seconds."""
+    modules: dict[str, Any] = sys.modules
+    if _ours and "torch" not in modules:
+        modules["torch"] = None
