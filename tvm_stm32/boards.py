@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .chips import chip_of, clock_problems
-from .errors import TargetError
+from .errors import TargetError, quoted
 from .machines import MACHINES, place
 from .resources import resource_dir
 from .target import Target
@@ -279,6 +279,11 @@ def _check_chip(board: Board, path: Path) -> None:
                 f"{path}: clocks: nothing is known of the clocks of '{board.device}'", hint="leave 'clocks' out"
             )
         return
+    if chip.fixed and (board.clocks is not None or board.clock_hz != chip.reset_hz):
+        key = "clock_hz" if board.clocks is None else "clocks"
+        raise TargetError(
+            f"{path}: {key}: the start-up leaves this chip at {chip.reset_hz / 1e6:g} MHz", hint="leave 'clocks' out"
+        )
     for key, problem in clock_problems(chip, board.clocks, board.clock_hz) if board.clocks is not None else ():
         where = key if key == "clock_hz" else f"clocks.{key}"
         raise TargetError(f"{path}: {where}: {problem} ({chip.manual})")

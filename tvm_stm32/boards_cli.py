@@ -46,7 +46,11 @@ def new_command(name: str, pdsc: Path, device: str, processor: str, output: Path
     with tempfile.TemporaryDirectory(prefix="tvm-stm32-") as folder:
         trial = Path(folder) / f"{name}.yaml"
         trial.write_text(text, encoding="utf-8")
-        board = load_board(trial)
+        try:
+            board = load_board(trial)
+        except TargetError as error:
+            what = error.message.replace(f"{trial}: ", "")
+            raise TargetError(f"{pdsc}: device '{device}' makes no board file: {what}", hint=error.hint) from error
     write_atomically({file: text})
     click.echo(f"{file}: {board.device}, {size_text(board.flash.size)} flash, {size_text(board.ram.size)} RAM")
 
@@ -136,6 +140,8 @@ def _console_text(board: Board) -> str:
 def _clock_text(board: Board) -> str:
     clocks = board.clocks
     chip = chip_of(board.device)
+    if chip is not None and chip.fixed:
+        return f"{board.clock_hz / 1e6:g} MHz (the start-up goes back to the oscillator of the reset; no PLL)"
     if clocks is None or chip is None:
         return f"{board.clock_hz / 1e6:g} MHz" + ("; not set up, the clock of the reset stays" if board.device else "")
     source = clocks.source + (f" {clocks.source_hz / 1e6:g} MHz" if clocks.source_hz else "")

@@ -32,7 +32,8 @@ class Chip:
 
     ``family`` names the start-up's C file, ``reset_hz`` is the core's clock after a reset. ``wait_states`` are the
     highest clocks of the flash's bus for 0, 1, 2 ... wait states. ``defines`` are macros of the family's C file.
-    ``uart_kind`` 1 has a data register for both directions, 2 has one each. ``gpio_kind`` 1 is that of the STM32F1.
+    ``fixed`` clocks are made certain, not faster: a board has no ``clocks``. ``uart_kind`` 1 has a data register for
+    both directions, 2 has one each. ``gpio_kind`` 1 is that of the STM32F1.
     """
 
     family: str
@@ -59,6 +60,7 @@ class Chip:
     hse_hz: tuple[int, int] = (4 * _MHZ, 26 * _MHZ)
     supplies: dict[str, int] = field(default_factory=dict)
     overdrive_hz: int = 0
+    fixed: bool = False
     defines: dict[str, int] = field(default_factory=dict)
 
 
@@ -372,6 +374,29 @@ _H5 = replace(
     defines={"PORT_RCC": 0x44020C00, "PORT_H5": 1, "PORT_FLASH_DELAY": 2},
 )
 
+# Secure addresses: the boot ROM starts secure code.
+_N6 = Chip(
+    family="n6",
+    manual="RM0486",
+    reset_hz=64 * _MHZ,
+    oscillators={"hsi": 64 * _MHZ},
+    pll_input=(0, 0),
+    vco=(0, 0),
+    m=(0, 0),
+    n=(0, 0),
+    divide_key="",
+    divide=(1,),
+    core_hz=64 * _MHZ,
+    ahb_hz=64 * _MHZ,
+    apb_hz=_span(64, 64),
+    wait_states=(),
+    rcc=0x56028000,
+    gpio=0x56020000,
+    gpio_enable=0x25C,
+    uarts={"USART1": Uart(0x52001000, 0x26C, 4, 2)},
+    fixed=True,
+)
+
 CHIPS: dict[str, Chip] = {
     "STM32F100": _F100,
     "STM32F205": _F205,
@@ -389,6 +414,7 @@ CHIPS: dict[str, Chip] = {
     "STM32H7A3": _H7A3,
     "STM32L476": _L476,
     "STM32L4R5": _L4R5,
+    "STM32N657": _N6,
     "STM32U575": _U5,
     "STM32U585": _U5,
     "STM32WB55": _WB55,
@@ -399,6 +425,11 @@ CHIPS: dict[str, Chip] = {
 def chip_of(device: str) -> Chip | None:
     """The row of a device (``STM32F405RGTx``), None when its family is not known."""
     return CHIPS.get(device.upper()[:9])
+
+
+def family_of(chip: Chip | None, has_clocks: bool) -> str:
+    """The family whose C file sets up a board's clocks, "" when none does."""
+    return chip.family if chip is not None and (has_clocks or chip.fixed) else ""
 
 
 def clock_problems(chip: Chip, clocks: Clocks, core_hz: int) -> Iterator[tuple[str, str]]:

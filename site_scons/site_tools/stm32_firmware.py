@@ -38,7 +38,7 @@ from SCons.Util import CLVar, is_String
 from stm32_model import BoardUse, Network, Runtime, builder_method, content, identity, place
 
 from tvm_stm32.boards import load_board
-from tvm_stm32.chips import chip_of
+from tvm_stm32.chips import chip_of, family_of
 from tvm_stm32.errors import Error, ToolchainError
 from tvm_stm32.project.board_config import board_port_files
 from tvm_stm32.resources import resource_dir
@@ -204,7 +204,7 @@ def board_facts(board: BoardUse) -> tuple[list[str], str, bool]:
         loaded = load_board(board.path)
         data = {"clocks": loaded.clocks, "console": loaded.console}
         flags, chip = loaded.target.compile_flags, chip_of(loaded.device)
-    family = chip.family if chip is not None and data.get("clocks") else ""
+    family = family_of(chip, bool(data.get("clocks")))
     return flags, family, bool(chip is not None and data.get("console"))
 
 

@@ -17,13 +17,15 @@ Bit = tuple[int, int]
 
 @dataclass
 class Registers:
-    """A register file with ready bits: ``follow`` maps a ready bit to the bit it follows, ``switch`` is SW to SWS."""
+    """A register file with ready bits: ``follow`` maps a ready bit to the bit it follows, ``switch`` is the
+    register, width and distance of SW and SWS, ``fields`` are the places of SW."""
 
     follow: dict[Bit, Bit]
     switch: tuple[int, int, int]
     reset: dict[int, int] = field(default_factory=dict)
     stuck: set[Bit] = field(default_factory=set)
     stuck_switch: bool = False
+    fields: tuple[int, ...] = (0,)
     reads: int = 0
 
     def __post_init__(self) -> None:
@@ -43,8 +45,9 @@ class Registers:
                 value = value & ~(1 << ready) | on << ready
         switch_address, width, shift = self.switch
         if address == switch_address and not self.stuck_switch:
-            mask = (1 << width) - 1
-            value = value & ~(mask << shift) | (value & mask) << shift
+            for place in self.fields:
+                mask = (1 << width) - 1 << place
+                value = value & ~(mask << shift) | (value & mask) << shift
         return value
 
     def bits(self, address: int, high: int, low: int) -> int:
@@ -75,12 +78,13 @@ class Model:
     follow: dict[Bit, Bit]
     switch: tuple[int, int, int]
     reset: dict[int, int] = {}
+    fields: tuple[int, ...] = (0,)
     sw_reset = 0
     reset_hz = 16 * MHZ
 
     def __init__(self, hse: int = 0) -> None:
         self.hse = hse
-        self.registers = Registers(self.follow, self.switch, dict(self.reset))
+        self.registers = Registers(self.follow, self.switch, dict(self.reset), fields=self.fields)
 
     def on_pll(self) -> bool:
         address, width, shift = self.switch
@@ -299,3 +303,21 @@ class H5(U5):
 
     def divider(self) -> int:
         return self.registers.bits(self.RCC + 0x34, 15, 9) + 1
+
+
+class N6(Model):
+    """RM0486: RCC at 0x56028000 (secure). The boot ROM's PLL feeds core and buses, which are divided."""
+
+    RCC = 0x56028000
+    follow = {(RCC + 4, 3): (RCC, 3)}
+    switch = (RCC + 0x20, 2, 4)
+    fields = (16, 24)
+    reset = {RCC: 0x100, RCC + 0x20: 0x33330000, RCC + 0x24: 0x00111011, RCC + 0x48: 0x80}
+
+    def bus(self) -> float:
+        """The clock of APB2, when core and buses run from the HSI."""
+        r, rcc = self.registers, self.RCC
+        assert r.bits(rcc, 3, 3) and r.bits(rcc + 0x20, 17, 16) == r.bits(rcc + 0x20, 25, 24) == 0
+        assert r.bits(rcc + 0x174, 2, 0) == 0
+        hsi = 64 * MHZ >> r.bits(rcc + 0x48, 8, 7)
+        return hsi / 2 ** r.bits(rcc + 0x24, 22, 20) / 2 ** r.bits(rcc + 0x24, 6, 4)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from clock_models import F1, F4, G0, G4, H5, H7, L4, MHZ, U5, WB, Model
+from clock_models import F1, F4, G0, G4, H5, H7, L4, MHZ, N6, U5, WB, Model
 from support import need_board
 
 from tvm_stm32.boards import Board, list_boards, load_board
@@ -54,6 +54,39 @@ BOARDS = {
     "nucleo-u575zi-q": Expected(U5, 160, 160, 160, 4, 0x40013800, 2),
     "b-u585i-iot02a": Expected(U5, 160, 160, 160, 4, 0x40013800, 2),
     "nucleo-h563zi": Expected(H5, 250, 250, 250, 5, 0x40004800),
+}
+
+# Register, highest and lowest bit: the manual's value for the board's clock. Of F4, F7: voltage scale and over-drive
+# (PWR_CR), prefetch and caches (FLASH_ACR); and so on.
+_F4_FLASH = {(0x40023C00, 10, 8): 7}
+_F7_FLASH = {(0x40023C00, 11, 8): 3}
+_L4_FLASH = {(0x40022000, 10, 8): 7}
+_ICACHE = {(0x40022000, 8, 8): 1, (0x40030400, 0, 0): 1}
+_H7_SCALE = {(0x58024818, 15, 14): 3}
+SUPPLY: dict[str, dict[tuple[int, int, int], int]] = {
+    "stm32vldiscovery": {},
+    "netduino2": _F4_FLASH,
+    "stm32f405": {**_F4_FLASH, (0x40007000, 14, 14): 1},
+    "stm32f4-discovery": {**_F4_FLASH, (0x40007000, 14, 14): 1},
+    "nucleo-f401re": {**_F4_FLASH, (0x40007000, 15, 14): 2},
+    "nucleo-f412zg": {**_F4_FLASH, (0x40007000, 15, 14): 3},
+    "nucleo-f446re": {**_F4_FLASH, (0x40007000, 17, 14): 0xF},
+    "nucleo-f746zg": {**_F7_FLASH, (0x40007000, 17, 14): 0xF},
+    "nucleo-l476rg": {**_L4_FLASH, (0x40007004, 9, 9): 0},
+    # Boost mode is R1MODE = 0; IOSV for the console on port G.
+    "nucleo-l4r5zi": {**_L4_FLASH, (0x40007080, 8, 8): 0, (0x40007004, 9, 9): 1},
+    "nucleo-g474re": {**_L4_FLASH, (0x40007080, 8, 8): 0},
+    # The radio's processor at half the clock, shared memories at the whole one.
+    "nucleo-wb55rg": {(0x58004000, 10, 8): 7, (0x58000108, 7, 0): 0x80},
+    "nucleo-g071rb": {(0x40022000, 9, 8): 3, (0x40022000, 18, 18): 1},
+    # Supply, scale 1 (scale 0 of the H7A3 has the same code), programming delay, RAM of the second domain.
+    "nucleo-h743zi2": {**_H7_SCALE, (0x5802480C, 2, 0): 2, (0x52002000, 5, 4): 2, (0x580244DC, 31, 29): 7},
+    "stm32h747i-disco": {**_H7_SCALE, (0x5802480C, 2, 0): 4, (0x52002000, 5, 4): 2, (0x580244DC, 31, 29): 7},
+    "nucleo-h7a3zi-q": {**_H7_SCALE, (0x5802480C, 2, 0): 4, (0x52002000, 5, 4): 3, (0x580244DC, 31, 29): 3},
+    # Range 1 with the booster, its clock not divided.
+    "nucleo-u575zi-q": {**_ICACHE, (0x4602080C, 18, 16): 7, (0x46020C28, 15, 12): 0},
+    "b-u585i-iot02a": {**_ICACHE, (0x4602080C, 18, 16): 7, (0x46020C28, 15, 12): 0},
+    "nucleo-h563zi": {**_ICACHE, (0x44020810, 5, 4): 3, (0x40022000, 5, 4): 2},
 }
 
 _READ = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32)
@@ -131,10 +164,8 @@ def test_clocks_wait_states_and_baud_rate_are_those_of_the_manuals(name: str, tm
     assert clocks.wait_states == expected.wait_states
     assert baud(model, expected) == pytest.approx(115200, rel=0.0025)
     _assert_order(model)
-    if isinstance(model, F4) and expected.core in (180, 216):
-        assert model.registers.bits(model.PWR, 17, 14) == 0xF, "scale 1 and over-drive"
-    if isinstance(model, L4) and expected.core > 80:
-        assert model.registers.bits(model.PWR + 0x80, 8, 8) == 0, "boost mode"
+    for (register, high, low), value in SUPPLY[name].items():
+        assert model.registers.bits(register, high, low) == value, (hex(register), high, low)
 
 
 def _assert_order(model: Model) -> None:
@@ -190,6 +221,25 @@ def test_caches_of_a_cortex_m7_are_emptied_before_they_are_on(tmp_path: Path) ->
     model.registers.order.clear()
     start.run(model)
     assert all(where != dcisw for where, _ in model.registers.order)
+
+
+def test_an_n6_goes_back_to_its_oscillator_whatever_the_boot_rom_left(tmp_path: Path) -> None:
+    start = StartUp(load_board("nucleo-n657x0-q"), tmp_path / "startup")
+    model = N6()
+    assert start.run(model) == 64 * MHZ
+    assert model.bus() == 64 * MHZ
+    registers = model.registers
+    assert registers.bits(0x5200100C, 15, 0) == round(64 * MHZ / 115200)
+    assert (registers.bits(model.RCC + 0x25C, 4, 4), registers.bits(model.RCC + 0x26C, 4, 4)) == (1, 1)
+    for pin in (5, 6):
+        assert registers.bits(0x56021000, 2 * pin + 1, 2 * pin) == 2
+        assert registers.bits(0x56021020, 4 * pin + 3, 4 * pin) == 7
+    for stuck in (True, False):
+        model = N6()
+        model.registers.stuck = {(model.RCC + 4, 3)} if stuck else set()
+        model.registers.stuck_switch = not stuck
+        start.run(model)
+        assert model.registers.reads < 12 * LIMIT + 300
 
 
 @pytest.mark.parametrize("name", BOARDS)

@@ -42,6 +42,9 @@ PDSC = """<?xml version="1.0" encoding="utf-8"?>
       <memory Pname="CM7" name="AXI" access="rwx" start="0x24000000" size="0x8000" default="1"/>
       <memory Pname="CM4" name="SRAM" access="rwx" start="0x10000000" size="0x4000" default="1"/>
     </device>
+    <device Dname="TOY64"><processor Dcore="Cortex-M4" Dendian="Little-endian"/>
+      <memory name="Flash" access="rx" start="0" size="0x40000" startup="1"/>
+      <memory name="Far" access="rw" start="0x100000000" size="0x40000"/></device>
     <device Dname="TOY23"><processor Dcore="Cortex-M23" Dendian="Little-endian"/>
       <memory name="Flash" access="rx" start="0" size="0x40000" startup="1"/></device>
   </family></devices>
@@ -77,7 +80,7 @@ def test_a_board_is_shown_in_full() -> None:
         "in the emulator, not on hardware", "DS12232, RM0444, UM2324", "36K  rwx  RAM, stack 2K",
     ):  # fmt: skip
         assert words in text
-    assert "64 MHz; not set up, the clock of the reset stays" in run("boards", "nucleo-n657x0-q")
+    assert "64 MHz (the start-up goes back to the oscillator of the reset" in run("boards", "nucleo-n657x0-q")
     assert run("boards", "host").startswith("host: ")
     for name in list_boards():
         assert run("boards", name).startswith(f"{name}: ")
@@ -135,6 +138,11 @@ def test_what_cannot_be_made_is_said(tmp_path: Path) -> None:
         new(tmp_path, "TOY23")
     with pytest.raises(Error, match=r"no device .*TOY9"):
         new(tmp_path, "TOY9")
+    with pytest.raises(
+        Error, match=r"toy\.pdsc: device 'TOY64' makes no board file: memories\[1\]\.origin: 4294967296"
+    ):
+        new(tmp_path, "TOY64")
+    assert not (tmp_path / "toy.yaml").exists()
     new(tmp_path, "TOY4")
     with pytest.raises(Error, match=r"toy\.yaml' exists"):
         new(tmp_path, "TOY4")

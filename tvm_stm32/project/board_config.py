@@ -6,7 +6,7 @@ from typing import Literal
 
 from ..boards import Board, Clocks
 from ..boards import Console as Uart
-from ..chips import Chip, chip_of, source_hz, wait_states
+from ..chips import Chip, chip_of, family_of, source_hz, wait_states
 from ..cnames import comment_text
 from ..errors import TargetError
 
@@ -40,8 +40,8 @@ def port_files(board: Board, *, hardware: bool, console: Console) -> list[str]:
     """The port's C files, below the runtime's folder."""
     if board.is_host:
         return ["port/port_common.c", "port/port_host.c"]
-    family = chip_of(board.device) if board.clocks is not None else None
-    return board_port_files(family.family if family is not None else "", hardware=hardware, console=console)
+    family = family_of(chip_of(board.device), board.clocks is not None)
+    return board_port_files(family, hardware=hardware, console=console)
 
 
 def board_port_files(family: str, *, hardware: bool, console: Console) -> list[str]:
@@ -83,7 +83,7 @@ def _clock_macros(board: Board, chip: Chip) -> dict[str, str]:
     macros = {name: _address(value) if value > 1 else str(value) for name, value in chip.defines.items()}
     clocks = board.clocks
     if clocks is None:
-        return macros
+        return macros | {"PORT_HAS_CLOCK": str(int(chip.fixed))}
     source = source_hz(chip, clocks)
     bus = board.clock_hz // clocks.ahb
     macros |= {
