@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import re
+import shutil
+import ssl
 import subprocess
 import sys
 import threading
@@ -105,6 +107,27 @@ def test_a_server_that_is_down_and_a_host_that_is_not_there(project: Project, se
     assert "Connection refused" in error.why and "--offline" in error.hint
     with pytest.raises(PackError, match=r"no such host: nowhere\.invalid"):
         project.run("add", "A::P", "--source", "https://nowhere.invalid/index.pidx")
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_certificates_are_checked_and_encryption_is_not_given_up(
+    server: PackServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=toy -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run([*command.split(), "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server.server.socket = context.wrap_socket(server.server.socket, server_side=True)
+    url = server.index_url.replace("http:", "https:")
+    with pytest.raises(PackError, match=r"the certificate of 127[\s\S]*is not trusted[\s\S]*SSL_CERT_FILE"):
+        fetch_bytes(url, "the index", Transfer(), 1 << 20)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    assert fetch_bytes(url, "the index", Transfer(), 1 << 20) == server.files[INDEX]
+    server.always[INDEX] = redirect(server.index_url)
+    with pytest.raises(PackError, match="which is not encrypted"):
+        fetch_bytes(url, "the index", Transfer(), 1 << 20)
 
 
 @pytest.mark.usefixtures("direct")
