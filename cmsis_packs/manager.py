@@ -23,14 +23,17 @@ from xml.sax.saxutils import quoteattr
 
 from .names import PackName
 
+# It ends by itself, too, in case this process is killed.
 _PROGRAM = """
-import sys
+import faulthandler, sys
+data, lists, seconds = sys.argv[1:]
+faulthandler.dump_traceback_later(float(seconds), exit=True)
 from cmsis_pack_manager import Cache
-data, lists = sys.argv[1:]
 Cache(True, False, json_path=data, data_path=data, vidx_list=lists).cache_descriptors()
 """
 _HERE = "127.0.0.1"
 _LARGEST = 2 << 30
+_GRACE = 5.0
 
 
 def fetch_descriptions(entries: Iterable[tuple[PackName, str, str]], folder: Path, seconds: float) -> str:
@@ -44,7 +47,7 @@ def fetch_descriptions(entries: Iterable[tuple[PackName, str, str]], folder: Pat
             lists.write_text(f"{url}\n", encoding="utf-8")
             # In a folder without modules: "-c" looks for them where it stands.
             child = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, str(folder), str(lists)],
+                [sys.executable, "-c", _PROGRAM, str(folder), str(lists), str(seconds + _GRACE)],
                 cwd=folder,
                 env=_environment(),
                 stdin=subprocess.DEVNULL,

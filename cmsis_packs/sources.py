@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -134,7 +135,10 @@ class Index:
         entries = _entries(data, self._url)
         self._folder.mkdir(parents=True, exist_ok=True)
         # What was missing last time as well is on a server that is gone; waiting for it each time helps nobody.
-        tried = _entries(saved.read_bytes(), self._url) if saved.is_file() else {}
+        tried: Mapping[PackName, tuple[str, str]] = {}
+        if saved.is_file():
+            with suppress(PackError):
+                tried = _entries(saved.read_bytes(), self._url)
         new = [(pack, *entry) for pack, entry in entries.items() if tried.get(pack) != entry]
         new = [entry for entry in new if not self._saved(entry[0], entry[2]).is_file()]
         if new:

@@ -65,6 +65,8 @@ class Transfer:
         def watch(opened: socket.socket) -> None:
             sockets.append(opened)
             self._sockets.add(opened)
+            if self.ended.is_set() or time.monotonic() > deadline:  # while it was opened
+                _shut([opened])
 
         timer = threading.Timer(max(deadline - time.monotonic(), 0), _shut, [sockets])
         timer.daemon = True

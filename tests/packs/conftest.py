@@ -1,5 +1,5 @@
 """The fixtures of all tests of packs."""
 
-from pack_server import project, server
+from pack_server import direct, project, server
 
-__all__ = ["project", "server"]
+__all__ = ["direct", "project", "server"]

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from cmsis_packs import sources
 from tvm_stm32.cli import cli
 
 Handler = http.server.BaseHTTPRequestHandler
@@ -333,6 +334,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setenv("TVM_STM32_PACK_ROOT", str(cache))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     return Project(folder, cache)
+
+
+@pytest.fixture
+def direct(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Descriptions are fetched one by one: cmsis-pack-manager takes half a second and more, each time."""
+    monkeypatch.setattr(sources, "fetch_descriptions", lambda *_: "")
 
 
 def seconds(call: Callable[[], None]) -> float:

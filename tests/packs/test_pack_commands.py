@@ -15,6 +15,8 @@ from cmsis_packs.installed import find_device, installed
 from cmsis_packs.resolve import resolve
 from tvm_stm32.errors import PackError
 
+pytestmark = pytest.mark.usefixtures("direct")
+
 
 def test_a_pack_is_added_locked_and_installed_with_what_it_requires(
     project: Project, server: PackServer, capsys: pytest.CaptureFixture[str]
@@ -202,7 +204,7 @@ def test_what_is_in_the_cache_needs_no_network(project: Project, server: PackSer
     project.run("install", "--offline")
     project.run("update", "--offline")
     assert server.requests == []
-    with pytest.raises(PackError, match=r"Zen::Safe_DFP@1\.0\.0 is not in the cache"):
+    with pytest.raises(PackError, match=r"Zen::Safe_DFP.* is not in the cache"):
         project.run("add", "Zen::Safe_DFP", "--offline")
     assert "Safe" not in project.yaml.read_text() + project.lock.read_text()
 
