@@ -329,4 +329,4 @@ def _by_role(memories: tuple[Memory, ...], roles: dict[str, str], role: str, boa
 
 def parse_bytes(size: int | str) -> int:
     """Bytes of a size in a file: a number, or one with K or M."""
-    return size if isinstance(size, int) else int(size[:-1]) * _UNITS[size[-1]]
+    return size if isinstance(size, int) else int(size[:-1]) * _UNITS[size[-1].upper()]
