@@ -90,7 +90,7 @@ def test_the_size_that_max_ram_is_given_fits():
         return compile_model(path, CompileOptions(board.target, **changes))
 
     error = refusal(again(), board, again)
-    limit = int(re.match(r"--max-ram (\d+), ", error.hint)[1])
+    limit = int(re.search(r"--max-ram (\d+), ", error.hint)[1])
     check_capacity(again(max_ram=limit), board)
     assert limit + board.stack_size < 36_000
 
@@ -110,7 +110,20 @@ def test_nothing_that_cannot_help_is_proposed():
     assert "--max-ram" not in refusal(library, board).hint
     # Larger than any board.
     library.arena_size = 1 << 30
-    assert refusal(library, F405).hint.startswith("a smaller model")
+    assert refusal(library, F405, None).hint.startswith("a smaller model")
+
+
+def test_the_pools_of_the_board_are_proposed_where_they_help():
+    path = shared(MLPERF_TINY / "vww_96_int8.tflite")
+    board = with_sizes(F405, SRAM=32 << 10)
+
+    def again(**changes):
+        return compile_model(path, CompileOptions(board.target, **changes))
+
+    assert refusal(again(), board, again).hint.startswith("--pools board, which spreads it; or --max-ram ")
+    pools = load_pools("board", board)
+    check_capacity(again(pools=tuple(pools)), board)
+    assert "--pools" not in refusal(again(), with_sizes(board, CCM=1000), again).hint
 
 
 def test_another_memory_of_the_board_only_where_its_emulator_has_it():

@@ -15,6 +15,7 @@ from tvm_stm32.compiler import CompileOptions, compile_model
 from tvm_stm32.emit.diff import compare, diff_text, read_report
 from tvm_stm32.emit.report import report
 from tvm_stm32.errors import Error
+from tvm_stm32.pool_files import load_pools
 from tvm_stm32.target import Target
 
 DIGITS = ROOT / "examples" / "digits" / "digits_int8.relay"
@@ -188,7 +189,7 @@ def test_lies_within_the_schema_are_printed_in_bounds(digits, tmp_path):
     row = deepcopy(facts["operators"][0])
     row |= {"operator": "x" * 50_000, "node": "\x1b[2J\ud800" * 1000, "macs": 9007199254740991.0}
     row["index"] = 9007199254740991
-    facts["operators"] = [deepcopy(row) for _ in range(500)]
+    facts["operators"] = [deepcopy(row) for _ in range(100)]
     facts["memory"]["peak"]["step"] = 12345
     facts["settings"] = {"a" * 99_000: "b" * 99_000}
     a, b = saved(tmp_path, "a.json", facts), saved(tmp_path, "b.json", digits)
@@ -206,3 +207,28 @@ def test_a_bad_file_ends_the_command_with_one_error(tmp_path, monkeypatch, capsy
         cli.main()
     assert ended.value.code == 1
     assert capsys.readouterr().err.count("error: ") == 1
+
+
+def test_pools_are_compared_one_by_one(tmp_path):
+    def made(text: str) -> dict:
+        path = tmp_path / "pools.yaml"
+        path.write_text(text)
+        pools = tuple(load_pools(str(path), None))
+        return report(compile_model(DIGITS, CompileOptions(Target.for_cpu("cortex-m4"), pools=pools)))
+
+    fast = "  - {name: FAST, section: .fast, size: 2K, holds: [activations, constants]}\n"
+    a = made("pools:\n  - {name: MAIN, read: 1, write: 1, holds: [activations, io]}\n" + fast)
+    b = made("pools:\n  - {name: MAIN, read: 5, write: 5, holds: [activations, io]}\n" + fast.replace("2K", "512"))
+    found = compare(a, b)
+    assert "MAIN@1/1" in found["settings"]["pools"]["a"] and "MAIN@5/5" in found["settings"]["pools"]["b"]
+    assert {name: pair["a"] for name, pair in found["pools"].items()} == {
+        pool["name"]: pool["bytes"] for pool in a["memory"]["pools"]
+    }
+    assert found["pools"]["FAST"]["b"] <= 512 < found["pools"]["FAST"]["a"]
+    assert found["totals"]["ram_bytes"]["a"] == sum(p["bytes"] for p in a["memory"]["pools"])
+    extra = found["totals"]["extra_cycles"]
+    assert extra["b"] == b["memory"]["extra_cycles"]["run"] > extra["a"]
+    text = diff_text(found, ("a", "b"))
+    assert re.search(r"pool FAST +[\d,]+ +[\d,]+ +-", text) and "RAM in all" in text
+    plain = report(compile_model(DIGITS, CompileOptions(Target.for_cpu("cortex-m4"))))
+    assert not compare(plain, plain)["pools"] and "ram_bytes" not in compare(plain, plain)["totals"]

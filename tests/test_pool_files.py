@@ -22,7 +22,7 @@ from tvm_stm32.boards import Board, list_boards, load_board
 from tvm_stm32.cli import cli
 from tvm_stm32.compiler import CompileOptions, compile_model
 from tvm_stm32.emit import emit
-from tvm_stm32.errors import CapacityError, Error, TargetError
+from tvm_stm32.errors import CapacityError, Error, FirmwareError, TargetError
 from tvm_stm32.library import Pool
 from tvm_stm32.memory import cycles
 from tvm_stm32.mlf.checks import check_library
@@ -71,6 +71,8 @@ def test_pools_without_a_board_name_their_section(tmp_path):
         ("pools:\n  - {name: A, speed: 3}", r"pools\[0\]: unknown key 'speed'; one of: alignment, holds, kind, "),
         ("pools:\n  - {name: A, sise: 3}", r"pools\[0\]: unknown key 'sise': size\?"),
         ("pools:\n  - {name: A, size: 3Q}", r"pools\[0\]\.size: '3Q' is wrong here: Bytes \(1 to \d+\), or 64K, 1M\."),
+        (f"pools:\n  - {{name: A, size: 0x{'F' * 5000}}}", "a number has more than 64 bits"),
+        ("pools:\n  - {name: A, read: 1.0e+308}", r"pools\[0\]\.read: 1e\+308 is greater than the maximum of 1000"),
         ("pools:\n  - {name: A, size: 0}", r"pools\[0\]\.size: '0' is wrong here: Bytes"),
         ("pools:\n  - {name: A, size: 3, size: 4}", r"the key 'size' is there twice \(line 2\)"),
         ("pools:\n  - {size: 3}", r"pools\[0\]: 'name' is a required property"),
@@ -284,3 +286,53 @@ def test_sizes_are_written_alike_in_files_and_options():
         return next(line for line in result.output.splitlines() if line.startswith("arena"))
 
     assert arena("3K") == arena("3072")
+
+
+def test_weights_find_a_name_when_pools_have_all_that_come_to_mind(tmp_path):
+    names = "".join(f"  - {{name: {name}, section: .{name.lower()}}}\n" for name in ("FLASH", "WEIGHTS", "FLASH1"))
+    pools = loaded(tmp_path, f"pools:\n  - {{name: A, holds: [activations, constants]}}\n{names}")
+    assert pools[-1].kind == "flash" and pools[-1].name == "FLASH2"
+
+
+def test_no_pool_in_ram_lies_in_a_section_of_flash(tmp_path):
+    for section in (".text", ".rodata.x", ".isr_vector"):
+        with pytest.raises(TargetError, match="is one of code and constants"):
+            loaded(tmp_path, f"pools:\n  - {{name: A, section: {section}}}\n")
+    flash = "pools:\n  - {name: A}\n  - {name: B, section: .rodata.x, kind: flash}\n"
+    assert loaded(tmp_path, flash)[1].section == ".rodata.x"
+
+
+def test_sections_a_board_does_not_have_are_no_run(tmp_path):
+    path = tmp_path / "pools.yaml"
+    path.write_text("pools:\n  - {name: A, section: .axi_ram}\n")
+    result = CliRunner().invoke(cli, ["run", str(DIGITS), "--board", "stm32f405", "--pools", str(path)])
+    assert result.exit_code == 1
+    assert re.search(r"arena \([\d,]+ bytes\) is to lie in section '.axi_ram'", str(result.exception))
+
+
+def test_a_pool_with_no_place_in_the_linker_script_is_no_firmware(tmp_path):
+    need_board("stm32f405")
+    board = load_board("stm32f405")
+    pool = Pool("A", ".axi_ram", holds=("activations", "io"))
+    library = compile_model(DIGITS, CompileOptions(board.target, pools=(pool,)))
+    emit(library, tmp_path)
+    sources = [tmp_path / f"{library.name}.c", tmp_path / f"{library.name}_data.c"]
+    with pytest.raises(FirmwareError, match=r"section \.axi_ram has [0-9]+ zeros in flash") as caught:
+        build_image(sources, [tmp_path], board, tmp_path, "app", network=library.name, defines=["AI_USE_SECTIONS"])
+    assert "(NOLOAD)" in caught.value.hint
+
+
+def test_a_network_that_needs_other_kernels_for_its_pools_says_so(tmp_path):
+    path = tmp_path / "pools.yaml"
+    path.write_text("pools:\n  - {name: SRAM, size: 28K, holds: [activations, io]}\n  - {name: CCM, size: 6K}\n")
+    model = str(shared(MLPERF_TINY / "vww_96_int8.tflite"))
+    result = CliRunner().invoke(cli, ["inspect", model, "--cpu", "cortex-m4", "--pools", str(path)])
+    assert "-O ram, with which it fits; or " in str(result.exception)
+    result = CliRunner().invoke(cli, ["inspect", model, "--cpu", "cortex-m4", "--pools", str(path), "-O", "ram"])
+    assert result.exit_code == 0
+
+
+def test_arenas_are_not_called_like_what_every_image_has(tmp_path):
+    for name in ("uint8_t", "NULL", "INT8_MAX", "ai_network", "memcpy", "linux", "a b", "int"):
+        result = CliRunner().invoke(cli, ["arena", name, "net", "-o", str(tmp_path / "a.c")])
+        assert result.exit_code == 1 and not (tmp_path / "a.c").exists(), name

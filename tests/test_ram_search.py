@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from support import MLPERF_TINY, shared
 
 from tvm_stm32.compiler import CompileOptions, compile_model
@@ -64,3 +67,32 @@ def test_a_limit_that_cannot_be_kept_names_the_operator_and_the_least():
     assert "conv2d 'model/activation/Relu" in text and "bytes at once" in text
     least = int(text.rpartition("--max-ram ")[2].rstrip(")"))
     assert compiled("vww_96_int8", max_ram=least).arena_size <= least
+
+
+def test_outputs_that_need_a_copy_are_no_hindrance(tmp_path):
+    """An output twice, and an input that is one."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["y"]),
+        helper.make_node("Reshape", ["y", "shape"], ["z"]),
+        helper.make_node("Identity", ["x"], ["w"]),
+    ]
+    shape = numpy_helper.from_array(np.array([64], np.int64), "shape")
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 64]) for name in ("x", "y", "w")]
+    infos.insert(2, helper.make_tensor_value_info("z", TensorProto.FLOAT, [64]))
+    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], [shape])
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    library = compile_model(path, CompileOptions(Target.for_cpu("cortex-m4"), level="ram"))
+    assert [call.operator for call in library.calls].count("copy") == 2
+    with pytest.raises(CapacityError, match="does not fit 8 bytes"):
+        compile_model(path, CompileOptions(Target.for_cpu("cortex-m4"), max_ram=8))
+
+
+def test_a_limit_from_any_level_is_one_that_ram_reaches():
+    path = shared(MLPERF_TINY / "vww_96_int8.tflite")
+
+    def of(**options):
+        return compile_model(path, CompileOptions(Target.for_cpu("cortex-m4"), external_io=("all",), **options))
+
+    least = of(level="ram").arena_size
+    assert of(max_ram=least).arena_size <= least

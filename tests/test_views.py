@@ -192,3 +192,18 @@ def test_a_pad_that_cannot_be_is_copied(tmp_path):
         np.testing.assert_array_equal(got[number], np.pad(source, ((0, 0), (count, 0), (0, 0))))
     np.testing.assert_array_equal(got[5], np.pad(X - X * X, ((0, 0), (0, 0), (1, 1))))
     np.testing.assert_allclose(got[6], np.pad(np.exp(-X).reshape(-1), (1, 0)), rtol=1e-6)
+
+
+def test_pads_beside_other_operators_with_numbers(tmp_path):
+    """Slices have numbers among their operands, which are no tensors."""
+
+    def make(builder, x):
+        doubled = builder.emit(op.add(x, x))
+        padded = builder.emit(op.nn.pad(doubled, [0, 0, 1, 0, 0, 0]))
+        return [builder.emit(op.sum(padded, axis=[1])), builder.emit(op.strided_slice(x, [2], [2], [7]))]
+
+    library = compiled(make, X.shape)
+    assert "fill" in operators(library)
+    padded, part = ran(library, tmp_path, X)
+    np.testing.assert_array_equal(padded, (2 * X).sum(axis=1))
+    np.testing.assert_array_equal(part, X[:, :, 2:7])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .chips import chip_of, clock_problems
-from .errors import TargetError, quoted
+from .errors import TargetError
 from .machines import MACHINES, place
 from .resources import resource_dir
 from .target import Target
@@ -381,4 +381,4 @@ def _by_role(memories: tuple[Memory, ...], roles: dict[str, str], role: str, boa
 
 def parse_bytes(size: int | str) -> int:
     """Bytes of a size in a file: a number, or one with K or M."""
-    return size if isinstance(size, int) else int(size[:-1]) * _UNITS[size[-1]]
+    return size if isinstance(size, int) else int(size[:-1]) * _UNITS[size[-1].upper()]

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from .boards import Board, Memory, list_boards, load_board, pool_section
 from .columns import aligned
-from .errors import CapacityError, TargetError
+from .errors import CapacityError, Error, TargetError
 from .library import ARENA_SECTION, WEIGHTS_SECTION, Library
+from .pool_files import OF_BOARD, load_pools
 
 # Bytes of RAM that --max-ram leaves free: the runtime's data and the reserve for the fault report.
 _DATA = 512
@@ -145,6 +146,7 @@ def check_capacity(library: Library, board: Board, again: Callable[..., Library]
             problems.append(f"{use.memory.name} is to hold {names} bytes and {too_many}")
             hints.append(f"a smaller 'size' for pools in {use.memory.name}")
     if problems:
+        hints = [*_pools_of_board(library, board, again), *hints]
         hints += [*_other_memory(library, board), *_other_boards(library, board)]
         table = "".join(f"\n    {line}" for line in fit_text(library, board).splitlines())
         raise CapacityError(
@@ -152,6 +154,17 @@ def check_capacity(library: Library, board: Board, again: Callable[..., Library]
             why="; ".join(problems) + table,
             hint="; or ".join(hints) or "a smaller model (tvm-stm32 inspect shows who needs what)",
         )
+
+
+def _pools_of_board(library: Library, board: Board, again: Callable[..., Library] | None) -> list[str]:
+    """``--pools board`` where that makes it fit."""
+    if again is None or not board.pools or library.pools:
+        return []
+    try:
+        spread = again(pools=load_pools(OF_BOARD, board))
+    except Error:
+        return []
+    return ["--pools board, which spreads it"] if all(use.free >= 0 for use in fit(spread, board)) else []
 
 
 def _for_flash(library: Library, board: Board, again: Callable[..., Library] | None) -> list[str]:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import indent
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
@@ -22,6 +22,9 @@ from .errors import Error
 from .own_process import claim
 from .packs_cli import packs
 from .target import known_cpus
+
+if TYPE_CHECKING:
+    from .library import Library
 
 _LEVELS = ("time", "balanced", "ram", "size")
 _File = click.Path(path_type=Path)
@@ -42,7 +45,7 @@ class _Bytes(click.ParamType[int]):
         from .boards import parse_bytes
 
         text = str(value)
-        if not re.fullmatch(r"[1-9]\d{0,9}[KM]?", text, re.ASCII):
+        if not re.fullmatch(r"[1-9]\d{0,9}[KMkm]?", text, re.ASCII):
             self.fail(f"{text!r} is no number of bytes from 1, such as 32768, 32K or 1M.", param, ctx)
         return parse_bytes(int(text) if text.isdigit() else text)
 
@@ -99,7 +102,7 @@ _COMPILE_OPTIONS = (
         default=None,
         metavar="BYTES",
         help="The arena may have so many bytes (or 32K, 1M): operators take other kernels, and run in bands of rows, "
-        "until it has. With --pools: all of them in RAM together.",
+        "until it has. With --pools: what all tensors and workspaces need together.",
     ),
     click.option("--params", type=_File, help="Weights of a Relay model (.params)."),
     click.option(
@@ -208,7 +211,7 @@ def compile_command(
     _show_remarks(network.notes)
     click.echo(
         f"{network.name}: {len(network.calls)} operators, {network.macs:,} MACs, {network.constant_bytes:,} bytes of "
-        f"constants, {network.arena_size:,} bytes of arena -> "
+        f"constants, {network.arena_size:,} bytes of arena{_other_pools(network)} -> "
         + ", ".join(str(place) for place in (folder, archive) if place is not None)
     )
     # Below the line it belongs to, also in the output of a build.
@@ -231,7 +234,7 @@ def emit_command(folder: Path, no_runtime: bool, **choice: Any) -> None:
     _show_remarks(network.notes)
     click.echo(
         f"{network.name}: {len(network.calls)} calls, {network.constant_bytes:,} bytes of constants, "
-        f"{network.arena_size:,} bytes of arena -> {folder}"
+        f"{network.arena_size:,} bytes of arena{_other_pools(network)} -> {folder}"
     )
 
 
@@ -240,6 +243,7 @@ def emit_command(folder: Path, no_runtime: bool, **choice: Any) -> None:
 @click.option("--board", help="Board to look at the model for.")
 @click.option("--cpu", help="CPU to look at the model for (default: cortex-m4).")
 @click.option("--html", type=_File, help="Also write a page with the graph and the memory map here.")
+@_placement_options
 @_model_options
 def inspect_command(html: Path | None, **choice: Any) -> None:
     """Show a model's operators, shapes, quantization, MACs, weights and RAM, before any C compiler runs."""
@@ -358,6 +362,12 @@ cli.add_command(board_group)
 cli.add_command(config_command)
 cli.add_command(device_files_command)
 cli.add_command(config_file_command)
+
+
+def _other_pools(network: Library) -> str:
+    """RAM beside the arena."""
+    used = sum(pool.used for pool in network.static_pools)
+    return f" and {used:,} in other pools" if used else ""
 
 
 def _show_remarks(notes: list[str]) -> None:

@@ -17,6 +17,7 @@ _RESERVED = frozenset((
     "using", "virtual", "xor", "errno", "stdin", "stdout", "stderr",
 ))
 # fmt: on
+_TAKEN = frozenset(("linux", "unix", "arm", "memcpy", "memset", "memmove", "memcmp", "printf"))
 _LONGEST = 63  # significant characters of an internal identifier in C99 (5.2.4.1)
 
 
@@ -84,3 +85,6 @@ def check_arena_name(name: str, where: str) -> None:
     """Raise :class:`Error` for a name that no shared arena can have in C."""
     if not re.fullmatch(r"[A-Za-z]\w{0,62}", name, re.ASCII) or is_reserved(name):
         raise Error(f"{where}: {quoted(name)} is no C name", hint="letters, digits and _, a letter first")
+    # Types, macros, and functions every image has.
+    if name.endswith("_t") or name.isupper() or name.lower().startswith("ai_") or name in _TAKEN:
+        raise Error(f"{where}: the C name {quoted(name)} has another meaning", hint="for example shared_arena")

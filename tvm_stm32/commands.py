@@ -6,11 +6,11 @@ import json
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .boards import Board, load_board
 from .c_api import core_name, runtime_files
-from .capacity import check_capacity, fit_text
+from .capacity import check_capacity, elsewhere, fit_text
 from .cnames import check_arena_name, network_name
 from .emit import emit
 from .emit.report import report, report_text
@@ -23,6 +23,9 @@ from .pool_files import OF_ARCHIVE, check_pins, load_pools, parse_pins
 from .quiet import quiet
 from .resources import resource_dir
 from .target import Target
+
+if TYPE_CHECKING:
+    from .compiler import CompileOptions
 
 DEFAULT_CPU = "cortex-m4"
 RUNTIME_FILES = (
@@ -102,7 +105,11 @@ def _compiled(choice: Choice) -> tuple[Library, Board | None, CapacityError | No
             _forms(choice.forms), choice.max_ram or 0, _pools(choice, chosen),
             parse_pins(choice.pins), choice.shared_arena, choice.pools == OF_ARCHIVE,
         )  # fmt: skip
-        library = compile_model(choice.file, options, choice.params)
+        try:
+            library = compile_model(choice.file, options, choice.params)
+        except CapacityError as error:
+            _propose_less_ram(error, choice, options)
+            raise
     if chosen is not None:
 
         def again(**changes: Any) -> Library:
@@ -114,6 +121,19 @@ def _compiled(choice: Choice) -> tuple[Library, Board | None, CapacityError | No
         except CapacityError as error:
             return library, chosen, error
     return library, chosen, None
+
+
+def _propose_less_ram(error: CapacityError, choice: Choice, options: CompileOptions) -> None:
+    """Where a network does not fit its pools: say so when ``-O ram`` would."""
+    from .compiler import compile_model
+
+    if not options.pools or options.level == "ram" or options.max_ram or detect_format(choice.file) == "mlf":
+        return
+    try:
+        compile_model(choice.file, replace(options, level="ram"), choice.params)
+    except CapacityError:
+        return
+    error.hint = f"-O ram, with which it fits; or {error.hint}"
 
 
 def _pools(choice: Choice, board: Board | None) -> list[Pool]:
@@ -252,6 +272,12 @@ def run_model(choice: Choice, inputs: Path | None, outputs: Path | None, time_li
         raise Error(f"the folder of the outputs '{outputs}' does not exist", hint="make it first")
     library, chosen = _compile(choice)
     assert chosen is not None
+    for what, section, size in elsewhere(library, chosen) if not chosen.is_host else ():
+        raise TargetError(
+            f"{what} ({size:,} bytes) is to lie in section '{section}'",
+            why=f"the linker script made for {chosen.name} has no such section",
+            hint="a pool with 'memory', one of: " + ", ".join(memory.name for memory in chosen.memories),
+        )
     samples = read_samples(inputs, library.inputs)
     with tempfile.TemporaryDirectory(prefix="tvm-stm32-") as scratch:
         folder = Path(scratch)

@@ -134,7 +134,10 @@ def _library_of_archive(path: Path, options: CompileOptions, params: Path | None
 def _pool_settings(pools: Sequence[Pool], pins: Mapping[str, str]) -> dict[str, str]:
     if not pools:
         return {}
-    names = ",".join(f"{pool.name}:{pool.size}" if pool.size else pool.name for pool in pools)
+    names = ",".join(
+        pool.name + (f":{pool.size}" if pool.size else "") + f"@{pool.read_cycles:g}/{pool.write_cycles:g}"
+        for pool in pools
+    )
     return {"pools": names, **{f"pin:{name}": pool for name, pool in sorted(pins.items())}}
 
 
@@ -169,12 +172,26 @@ def compile_loaded(model: Model, options: CompileOptions) -> Library:
                 f"--set {numbers[0]} goes by a number, and {searched} changes those",
                 hint="set the form by the operator's name, or the end of it",
             )
-        builder = NetworkBuilder(
-            module, model, options.target, name, options.level, options.settings(), options.kernels, options.forms
-        )
-        library = _finished(builder.build(), options)
+
+        def built(level: str) -> tuple[NetworkBuilder, Library]:
+            builder = NetworkBuilder(
+                module, model, options.target, name, level, options.settings(), options.kernels, options.forms
+            )
+            return builder, _finished(builder.build(), options)
+
+        builder, library = built(options.level)
         if options.max_ram:
-            library = _finished(fitting(builder, library, options.max_ram), options)
+            try:
+                library = fitting(builder, library, options.max_ram)
+            except CapacityError as error:
+                if options.level == "ram":
+                    raise
+                # Kernels that suit less RAM are another place to start from.
+                try:
+                    library = fitting(*built("ram"), options.max_ram)
+                except CapacityError as other:
+                    raise min(error, other, key=lambda e: e.least) from None
+            library = _finished(library, options)
         elif options.level == "ram":
             library = _finished(smallest(builder, library), options)
     library.pools = [replace(pool) for pool in options.pools]

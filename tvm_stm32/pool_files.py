@@ -17,6 +17,8 @@ from .yaml_files import read_checked
 OF_BOARD, OF_ARCHIVE = "board", "archive"
 """Instead of a file: the pools the board's file has, or those a Model Library Format archive was built with."""
 
+# Sections that linker scripts put into flash.
+_CODE = (".text", ".rodata", ".isr_vector", ".init", ".fini", ".ARM.")
 _EXAMPLE = "pools: [{name: SRAM, section: .sram1, size: 96K, holds: [activations, io]}]"
 # A word of a flash nobody has described.
 _FLASH_CYCLES = 2.0
@@ -87,7 +89,8 @@ def _pools(entries: tuple[PoolEntry, ...], board: Board | None, where: str) -> l
         )
     if any("constants" in pool.holds for pool in pools) and not any(pool.kind == "flash" for pool in pools):
         # What is not copied stays with the other weights.
-        name = next(name for name in ("FLASH", "WEIGHTS", "REST") if name not in {pool.key for pool in pools})
+        taken = {pool.key for pool in pools}
+        name = next(name for number in range(len(pools) + 1) if (name := f"FLASH{number or ''}") not in taken)
         pools.append(Pool(name, WEIGHTS_SECTION, kind="flash", holds=_DEFAULT["flash"], read_cycles=_FLASH_CYCLES))
     return pools
 
@@ -97,6 +100,10 @@ def _pool(entry: PoolEntry, board: Board | None, place: str) -> Pool:
     kind = cast(PoolKind, entry.kind or ("flash" if memory is not None and "w" not in memory.access else "ram"))
     if kind == "ram" and memory is not None and "w" not in memory.access:
         raise TargetError(f"{place}.kind: ram, and {memory.name} cannot be written")
+    if kind == "ram" and entry.section.startswith(_CODE):
+        raise TargetError(
+            f"{place}.section: '{entry.section}' is one of code and constants", hint="a section in RAM, or kind: flash"
+        )
     holds = cast(tuple[Content, ...], entry.holds) or _DEFAULT[kind]
     if kind == "flash" and holds != ("constants",):
         raise TargetError(f"{place}.holds: flash holds constants only")

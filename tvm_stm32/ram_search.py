@@ -59,10 +59,14 @@ def fitting(builder: NetworkBuilder, library: Library, limit: int) -> Library:
     while (lower := search.within(least, least.arena - 1)) is not None and lower.arena < least.arena:
         least = lower
     step = max(range(len(least.calls)), key=lambda step: least.needed[step])
-    call = least.calls[step]
+    call, most = least.calls[step], least.needed[step]
+    why = f"{call.operator} {quoted(call.node)} needs {most:,} bytes at once, however it is run"
+    if most <= limit:
+        why = f"no operator needs more than {most:,} bytes at once, but at the places left for them buffers end at "
+        why += f"{least.arena:,}"
     error = CapacityError(
         f"{library.provenance.file_name} does not fit {limit:,} bytes of RAM",
-        why=f"{call.operator} {quoted(call.node)} needs {least.needed[step]:,} bytes at once, however it is run",
+        why=why,
         hint=f"the least found is {least.arena:,} bytes (--max-ram {least.arena})",
     )
     error.least = least.arena

@@ -10,6 +10,7 @@ from typing import Any
 from .errors import Error, TargetError, quoted
 
 _LONGEST_FILE = 1 << 16
+_MOST_BITS = 64
 
 
 def read_checked(
@@ -41,7 +42,7 @@ def read_checked(
     try:
         if path.stat().st_size > longest:
             raise error(f"'{path}' is no {what}", why=f"it is larger than {longest:,} bytes")
-        data = _integers(yaml.load(path.read_text(encoding="utf-8"), Loader))
+        data = _checked_numbers(yaml.load(path.read_text(encoding="utf-8"), Loader))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as problem:
         raise error(f"cannot read {what} '{path}'", why=" ".join(str(problem).split())[:300]) from problem
     if not isinstance(data, dict):
@@ -63,13 +64,19 @@ def _message(problem: Any) -> str:
     if whole.validator in ("oneOf", "pattern") and "description" in whole.schema:
         return f"{quoted(str(whole.instance))} is wrong here: {whole.schema['description']}"
     # The message quotes the value, which may be the whole file.
-    return re.sub(r"(?s)^(.{150}).{50,}(.{150})$", r"\1 ... \2", problem.message)
+    return re.sub(r"(?s)^(.{150}).{50,}(.{100})$", r"\1 ... \2", problem.message)
 
 
-def _integers(value: Any) -> Any:
-    """``value`` with whole numbers written as 8.0 as integers, which the schema takes them for."""
+def _checked_numbers(value: Any) -> Any:
+    """``value`` with whole numbers written as 8.0 as integers, which the schema takes them for.
+
+    Raises ValueError for integers nothing needs, which cost as much to print as they are long.
+    """
     if isinstance(value, dict):
-        return {key: _integers(item) for key, item in value.items()}
+        return {key: _checked_numbers(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_integers(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+        return [_checked_numbers(item) for item in value]
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise ValueError(f"a number has more than {_MOST_BITS} bits")
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < 1 << _MOST_BITS
+    return int(value) if whole else value

@@ -311,7 +311,7 @@ def tvm_model(
     flags = ["-O", LEVEL]
     flags += [] if KERNELS == "asm" else ["--kernels", KERNELS]
     flags += [word for text in _pairs("FORMS", FORMS, "operators and forms") for word in ("--set", Literal(text))]
-    if MAX_RAM is not None and not re.fullmatch(r"[1-9]\d{0,9}[KM]?", str(MAX_RAM), re.ASCII):
+    if MAX_RAM is not None and not re.fullmatch(r"[1-9]\d{0,9}[KMkm]?", str(MAX_RAM), re.ASCII):
         raise Error(f"TvmModel: MAX_RAM is {MAX_RAM!r}", hint="a number of bytes, 1 or more, or '32K', '1M'")
     flags += ["--max-ram", str(MAX_RAM)] if MAX_RAM else []
     if BOARD:

@@ -16,15 +16,17 @@ from ..columns import aligned
 from ..errors import Error
 from .report import SCHEMA_FILE, short_node
 
-LARGEST_FILE = 32 << 20
+LARGEST_FILE = 8 << 20
 _LONGEST_CELL = 80
 _TOTALS = {
+    "ram_bytes": "RAM in all",
     "arena_bytes": "arena (RAM)",
     "peak_live_bytes": "peak in use (RAM)",
     "constants_bytes": "weights and tables (flash)",
     "macs": "multiply-accumulates",
     "instructions": "modelled instructions",
     "cycles_model": "modelled cycles",
+    "extra_cycles": "cycles of slow memory",
     "operators": "operators",
 }
 # Of an operator: what is compared, and what its column is called.
@@ -75,10 +77,12 @@ def _shortened(text: str) -> str:
 def compare(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
     """What differs between two reports that keep the schema, as ``tvm-stm32 diff --json`` prints it.
 
-    ``totals`` has each figure of both with the change in percent (None from 0), ``settings`` those that differ (None:
-    not set), ``operators`` an entry for each that changed: ``change`` is changed, joined (several became one, which
-    runs them in bands), split, regrouped, added or removed, and each side sums up its operators.
+    ``totals`` has each figure of both with the change in percent (None from 0), ``pools`` bytes by name where there are
+    several, ``settings`` those that differ (None: not set), ``operators`` an entry for each that changed: ``change`` is
+    changed, joined (several became one, which runs them in bands), split, regrouped, added or removed, and each side
+    sums up its operators.
     """
+    pooled = any(len(facts["memory"]["pools"]) > 1 for facts in (a, b))
     return {
         **{side: _identity(facts) for side, facts in (("a", a), ("b", b))},
         "same_model": a["model"]["sha256"] == b["model"]["sha256"],
@@ -89,8 +93,9 @@ def compare(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
         },
         "totals": {
             key: {"a": one, "b": other, "percent": _percent(one, other)}
-            for (key, one), other in zip(_totals(a).items(), _totals(b).values(), strict=True)
+            for (key, one), other in zip(_totals(a, pooled).items(), _totals(b, pooled).values(), strict=True)
         },
+        "pools": _pools(a, b),
         "operators": [entry for entry in _matched(a["operators"], b["operators"]) if entry is not None],
     }
 
@@ -99,13 +104,25 @@ def _identity(facts: dict[str, Any]) -> dict[str, Any]:
     return {"network": facts["network"], "tool": facts["tool"], "model": facts["model"]}
 
 
-def _totals(facts: dict[str, Any]) -> dict[str, int]:
+def _totals(facts: dict[str, Any], pooled: bool) -> dict[str, int]:
     forms = [row["kernel_form"] for row in facts["operators"] if "kernel_form" in row]
     summed = {key: sum(int(form[key]) for form in forms) for key in ("instructions", "cycles_model")}
-    return {key: int(facts[key]) for key in _TOTALS if key in facts and key != "operators"} | {
+    known = {key: int(facts[key]) for key in _TOTALS if key in facts and key != "operators"}
+    return {
+        **({"ram_bytes": sum(int(pool["bytes"]) for pool in facts["memory"]["pools"])} if pooled else {}),
+        **known,
         **summed,
+        **({"extra_cycles": int(facts["memory"].get("extra_cycles", {}).get("run", 0))} if pooled else {}),
         "operators": len(facts["operators"]),
     }
+
+
+def _pools(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
+    """Bytes of the pools of which there is more than the arena in one of the reports; None: no such pool."""
+    one, other = ({pool["name"]: int(pool["bytes"]) for pool in facts["memory"]["pools"]} for facts in (a, b))
+    if len(one) < 2 and len(other) < 2:
+        return {}
+    return {name: {"a": one.get(name), "b": other.get(name)} for name in dict.fromkeys([*one, *other])}
 
 
 def _percent(a: int | None, b: int | None) -> float | None:
@@ -209,6 +226,10 @@ def diff_text(found: dict[str, Any], names: tuple[str, str]) -> str:
     rows += [
         [_TOTALS[key], _text(total["a"]), _text(total["b"]), _change(total["a"], total["b"])]
         for key, total in found["totals"].items()
+    ]
+    rows += [
+        [f"pool {name}", _text(pair["a"]), _text(pair["b"]), _change(pair["a"] or 0, pair["b"] or 0)]
+        for name, pair in found["pools"].items()
     ]
     lines += ["", *aligned(rows, "lrrr", _LONGEST_CELL)]
     lines += ["", *_operator_lines(found["operators"])]

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..library import Call, Library
 from ..memory.lifetimes import Buffer, constant_name, live_bytes, placed
+from ..memory.pools import cycles, cycles_in_arena
 
 ARENA = "arena"
 
@@ -39,7 +40,15 @@ def memory_facts(library: Library) -> dict[str, Any]:
             for buffer in buffers
         ],
         "peak": _peak(library, buffers, in_use),
+        **_extra_cycles(library),
     }
+
+
+def _extra_cycles(library: Library) -> dict[str, Any]:
+    """Modelled cycles that slow memory costs, and what it would cost without pools; nothing without any."""
+    if not library.pools:
+        return {}
+    return {"extra_cycles": {"run": round(cycles(library)), "without": round(cycles_in_arena(library))}}
 
 
 def _arena_name(library: Library) -> str:
@@ -55,7 +64,12 @@ def _pools(library: Library) -> list[dict[str, Any]]:
     return [
         {"name": _arena_name(library), **first},
         *(
-            {"name": pool.name, "bytes": pool.used, "alignment": pool.alignment, "limit": pool.size}
+            {
+                "name": pool.name,
+                "bytes": pool.used,
+                "alignment": max(pool.alignment, library.arena_alignment),
+                "limit": pool.size,
+            }
             for pool in library.static_pools
         ),
     ]

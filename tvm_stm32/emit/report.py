@@ -178,12 +178,13 @@ def report_text(facts: dict[str, Any]) -> str:
 def _arena_lines(facts: dict[str, Any]) -> list[str]:
     """The arena's bytes, and those of the other pools in RAM."""
     arena, *others = facts["memory"]["pools"]
-    peak = f" (peak in use {facts['peak_live_bytes']:,})"
+    peak = f"peak in use {facts['peak_live_bytes']:,}"
     if not others:
-        return [f"arena                 {arena['bytes']:,} bytes of RAM, inputs and outputs included{peak}"]
+        return [f"arena                 {arena['bytes']:,} bytes of RAM, inputs and outputs included ({peak})"]
     lines = [f"arena {arena['name']:<15} {arena['bytes']:,} bytes of RAM"]
     lines += [f"pool {pool['name']:<16} {pool['bytes']:,} bytes of RAM" for pool in others]
-    return [*lines[:-1], f"{lines[-1]}{peak}"]
+    whole = sum(pool["bytes"] for pool in facts["memory"]["pools"])
+    return [*lines, f"in all                {whole:,} bytes of RAM ({peak})"]
 
 
 def removed_text(facts: dict[str, Any]) -> str:

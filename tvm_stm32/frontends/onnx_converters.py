@@ -106,11 +106,16 @@ def _pad(builder: relax.BlockBuilder, inputs: Inputs, attributes: Attributes) ->
     if mode != "constant":
         return op.nn.pad(data, flat, mode)
     fill = _array(value)
-    if fill is not None:
-        return op.nn.pad(data, flat, "constant", fill.reshape(-1)[0].item())
+    if fill is not None and _is_exact(number := fill.reshape(-1)[0].item()):
+        return op.nn.pad(data, flat, "constant", number)
     padded = builder.normalize(op.nn.pad(data, flat, "constant", 0))
     inside = np.pad(np.ones(_shape(data), bool), widths)
     return op.where(_const(inside, "bool"), padded, value)
+
+
+def _is_exact(number: float | int) -> bool:
+    """Whether the attribute of a pad, which is a double, holds it."""
+    return isinstance(number, float) or abs(number) <= 1 << 53
 
 
 def _tile(_builder: relax.BlockBuilder, inputs: Inputs, _attributes: Attributes) -> relax.Expr:

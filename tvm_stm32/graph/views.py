@@ -31,7 +31,7 @@ class Views:
     def __init__(self, view: Function, emit: Callable[[relax.Expr], relax.Var]) -> None:
         self.view, self.emit = view, emit
         result = view.value(view.function.body.body)
-        self.results = set(result.fields if isinstance(result, relax.Tuple) else [view.function.body.body])
+        self.results = list(result.fields) if isinstance(result, relax.Tuple) else [view.function.body.body]
 
     def rewrite(self, value: relax.Expr) -> relax.Expr | None:
         """The view that stands for ``value``; None where there is none."""
@@ -78,9 +78,15 @@ class Views:
     def _made_for(self, data: relax.Expr, reader: relax.Call) -> bool:
         """Whether an operator makes ``data`` in a buffer of its own that is part of no other tensor."""
         made = self.view.value(data)
-        if not isinstance(made, relax.Call) or dialect.name_of(made) in (*_SAME, *_JOINED) or data in self.results:
+        if (
+            not isinstance(made, relax.Call)
+            or dialect.name_of(made) in (*_SAME, *_JOINED)
+            or _is_one_of(data, self.results)
+        ):
             return False
-        others = (b.value for b in self.view.bindings if not b.value.same_as(reader) and data in operands(b.value))
+        others = (
+            b.value for b in self.view.bindings if not b.value.same_as(reader) and _is_one_of(data, operands(b.value))
+        )
         return not any(dialect.name_of(other) in (*_SAME, *_JOINED) for other in others)
 
     def _slice(self, call: relax.Call) -> relax.Expr | None:
@@ -109,6 +115,11 @@ class Views:
         if whole is None or not _is_outermost(whole, axis) or str(kind.dtype) != dtype_of(data):
             return None
         return _view(data, sum(int(np.prod(shape, dtype=np.int64)) for shape in shapes[:index]), shapes[index])
+
+
+def _is_one_of(data: relax.Expr, exprs: list[relax.Expr]) -> bool:
+    # Numbers among operands make expressions of a comparison.
+    return any(isinstance(expr, relax.Var) and data.same_as(expr) for expr in exprs)
 
 
 def _view(data: relax.Expr, elements: int, shape: tuple[int, ...]) -> relax.Expr | None:

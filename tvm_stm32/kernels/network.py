@@ -156,6 +156,8 @@ class _Walk:
         for position, expr in enumerate(results[:outputs]):
             self.library.output_tensors.append(self._output(expr, position))
         self._store_states(results[outputs:])
+        # Copies that outputs and variables need.
+        self.parts += [None] * (len(self.library.calls) - len(self.parts))
         self.ctx.forms.check(self.library.calls, self.ctx.target.cpu)
         return self.library
 

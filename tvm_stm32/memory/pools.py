@@ -80,6 +80,17 @@ def cycles(library: Library) -> float:
     return total
 
 
+def cycles_in_arena(library: Library) -> float:
+    """:func:`cycles` with all activations in the arena and no copies of constants."""
+    plain = replace(
+        library,
+        tensors={name: replace(tensor, pool="") for name, tensor in library.tensors.items()},
+        calls=[replace(call, workspace_pool="") for call in library.calls],
+        constants={name: replace(c, pool="", offset=-1) for name, c in library.constants.items()},
+    )
+    return cycles(plain)
+
+
 def pool_notes(library: Library) -> list[str]:
     """What lies where and what it saves, for the report; nothing without pools."""
     if not library.pools:
@@ -88,15 +99,10 @@ def pool_notes(library: Library) -> list[str]:
     used = (f"{pool.name} {pool.used:,}{limit} bytes" for pool, limit in zip(library.pools, limits, strict=True))
     notes = [f"pools: {', '.join(used)} ({library.pool('').name} is the arena)"]
     if any(pool.read_cycles or pool.write_cycles for pool in library.pools):
-        plain = replace(
-            library,
-            tensors={name: replace(tensor, pool="") for name, tensor in library.tensors.items()},
-            calls=[replace(call, workspace_pool="") for call in library.calls],
-            constants={name: replace(c, pool="", offset=-1) for name, c in library.constants.items()},
-        )
         notes.append(
             f"modelled cycles of a run beyond those of the fastest memory: {cycles(library):,.0f}; "
-            f"{cycles(plain):,.0f} with all activations in {library.pool('').name} and no copies of constants"
+            f"{cycles_in_arena(library):,.0f} with all activations in {library.pool('').name} and no copies of "
+            "constants"
         )
     if library.static_pools:
         notes.append("pools beside the arena belong to all instances together: one run at a time")

@@ -122,7 +122,8 @@ def summary(image: Path, board: Board, network: str, macs: int, run: RunResult) 
             else ""
         ),
         f"RAM    {sizes['ram'] + stack:>9,} bytes of {ram.size:,}",
-        f"         arena        {sizes['arena']:>9,}",
+        # With pools, what lies in the RAM need not be the arena.
+        f"         {'pools' if sizes['pools'] else 'arena':<13}{sizes['arena']:>9,}",
         f"         static data  {sizes['ram'] - sizes['arena']:>9,}",
         f"         stack        {stack:>9,}  (high-water mark of an inference)",
         *_pool_lines(board, sizes["pools"]),

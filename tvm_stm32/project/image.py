@@ -19,12 +19,16 @@ _VECTOR_WORDS = 16
 _WEIGHTS_SECTION = ".nn_weights"
 _ARENA_SECTION = ".nn_arena"
 _POOL_SECTION = ".nn_pool_"
-_VARIABLES = (".data", ".bss", _ARENA_SECTION)
+# Of functions' addresses, which the linker calls writable.
+_TABLES = (".init_array", ".preinit_array", ".fini_array")
 
 
 @dataclass(frozen=True)
 class Section:
-    """An allocated section: run address, size in bytes, whether it occupies the file, whether it holds code."""
+    """An allocated section: run address, size in bytes, whether it occupies the file, whether it holds code.
+
+    ``zeros``: it occupies the file with variables that are all zero.
+    """
 
     name: str
     address: int
@@ -32,6 +36,7 @@ class Section:
     loaded: bool
     code: bool
     writable: bool
+    zeros: bool = False
 
 
 @dataclass(frozen=True)
@@ -151,8 +156,10 @@ def _sections(elf: Any) -> Iterator[Section]:
         flags = int(section["sh_flags"])
         if flags & 2 and section["sh_size"] > 0:
             loaded = section["sh_type"] != "SHT_NOBITS"
+            writable = bool(flags & 1)
+            zeros = writable and loaded and not any(section.data())
             yield Section(
-                section.name, section["sh_addr"], section["sh_size"], loaded, bool(flags & 4), bool(flags & 1)
+                section.name, section["sh_addr"], section["sh_size"], loaded, bool(flags & 4), writable, zeros
             )
 
 
@@ -194,8 +201,12 @@ def check_image(elf: Path, board: Board, *, emulated: bool = True) -> None:
                 f"{place} is outside " + ", ".join(home.name for home in homes),
                 hint="check the linker script's MEMORY regions",
             )
-        if section.name.startswith(_VARIABLES) and "w" not in home.access:
-            raise FirmwareError(f"{place} holds variables, but {home.name} cannot be written")
+        if section.writable and not section.name.startswith(_TABLES) and "w" not in home.access:
+            raise FirmwareError(
+                f"{place} holds variables, but {home.name} cannot be written",
+                hint=f"a linker script that places it: {section.name} (NOLOAD) : {{ *({section.name}) }} > RAM",
+            )
+    _check_buffers(image)
     for segment in image.segments:
         size = segment.file_size
         lasting = [home for home in homes if home.name in (flash.name, weights.name) or "w" not in home.access]
@@ -204,6 +215,18 @@ def check_image(elf: Path, board: Board, *, emulated: bool = True) -> None:
                 f"{elf.name}: {size} bytes are loaded at 0x{segment.load_address:08x}, outside {flash.name}",
                 why="only the flash keeps its content without power",
                 hint="give initialised data a load address in flash ('> RAM AT > FLASH')",
+            )
+
+
+def _check_buffers(image: Image) -> None:
+    """No buffer of a section the linker script does not know: it would take as much flash, for zeros."""
+    start, end = image.symbols.get("__data_start__", 0), image.symbols.get("__data_end__", 0)
+    for section in image.sections:
+        if section.zeros and not start <= section.address < end:
+            raise FirmwareError(
+                f"{image.path.name}: section {section.name} has {section.size} zeros in flash",
+                why="the linker script does not name it, or not as (NOLOAD)",
+                hint=f"give it a place: {section.name} (NOLOAD) : {{ *({section.name}) }} > RAM",
             )
 
 

@@ -24,6 +24,7 @@ from .walk import expressions, loads, operands, uses
 _REDUCE = 2  # IterVar.iter_type of a reduction axis
 _FACTORS = (4, 2, 3)  # outputs a tile computes at once, best first; four float accumulators stay in registers
 _MIN_REDUCTION = 4
+_UNKNOWN = 1 << 62
 _MAX_TILE_NODES = 12
 _MAX_SHARED_NODES = 4
 
@@ -60,8 +61,9 @@ def _extents(plan: Plan, stage: Stage) -> int:
 
 
 def _iterations(plan: Plan, stage: Stage) -> int:
-    """Iterations of all loops around a stage."""
-    return prod(int(plan.get(loop).extent) for loop in plan.get_loops(stage))
+    """Iterations of all loops around a stage; more than any when a loop's extent depends on another loop."""
+    extents = [plan.get(loop).extent for loop in plan.get_loops(stage)]
+    return prod(int(extent) if isinstance(extent, tirx.IntImm) else _UNKNOWN for extent in extents)
 
 
 def _is_reduction(plan: Plan, stage: Stage) -> bool:
