@@ -81,14 +81,24 @@ typedef union {
 } port_vector;
 
 #if defined(PORT_VECTORS)
-__attribute__((used, section(".isr_vector"))) const port_vector port_vectors[] = {
-    {.stack = __stack_top},          {.handler = Reset_Handler},     {.handler = NMI_Handler},
-    {.handler = HardFault_Handler},  {.handler = MemManage_Handler}, {.handler = BusFault_Handler},
-    {.handler = UsageFault_Handler}, {.handler = SecureFault_Handler}, {.handler = port_fault_entry},
-    {.handler = port_fault_entry},   {.handler = port_fault_entry},  {.handler = SVC_Handler},
-    {.handler = DebugMon_Handler},   {.handler = port_fault_entry},  {.handler = PendSV_Handler},
-    {.handler = SysTick_Handler},    PORT_INTERRUPTS(PORT_VECTOR, PORT_EMPTY)
-};
+__attribute__((used, section(".isr_vector")))
+const port_vector port_vectors[] = {{.stack = __stack_top},
+                                    {.handler = Reset_Handler},
+                                    {.handler = NMI_Handler},
+                                    {.handler = HardFault_Handler},
+                                    {.handler = MemManage_Handler},
+                                    {.handler = BusFault_Handler},
+                                    {.handler = UsageFault_Handler},
+                                    {.handler = SecureFault_Handler},
+                                    {.handler = port_fault_entry},
+                                    {.handler = port_fault_entry},
+                                    {.handler = port_fault_entry},
+                                    {.handler = SVC_Handler},
+                                    {.handler = DebugMon_Handler},
+                                    {.handler = port_fault_entry},
+                                    {.handler = PendSV_Handler},
+                                    {.handler = SysTick_Handler},
+                                    PORT_INTERRUPTS(PORT_VECTOR, PORT_EMPTY)};
 #else
 __attribute__((used, section(".isr_vector"))) const port_vector port_vectors[16] = {
     {.stack = __stack_top},        {.handler = Reset_Handler},    {.handler = port_fault_entry},
