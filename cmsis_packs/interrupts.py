@@ -86,12 +86,15 @@ def _value(element: Element) -> int:
 
 
 def _checked(names: Mapping[int, str], where: str) -> dict[int, str]:
+    """``names`` by number; a second interrupt of one name has its number behind it."""
+    taken: dict[str, int] = {}
     for value, name in names.items():
+        taken.setdefault(name, value)
         if value >= MOST_INTERRUPTS:
             raise PackError(f"{where}: interrupt {quoted(name)} is number {value:,} of at most {MOST_INTERRUPTS}")
         if not _NAME.fullmatch(name):
             raise PackError(f"{where}: interrupt {value} is called {quoted(name)}, which is no C name")
-    return dict(sorted(names.items()))
+    return {v: name if taken[name] == v else f"{name}_{v}" for v, name in sorted(names.items())}
 
 
 def vector_list(interrupts: Mapping[int, str]) -> str:

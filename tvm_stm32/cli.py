@@ -17,7 +17,7 @@ import click
 from . import __version__
 from .boards_cli import board_group, boards_command, config_command
 from .c_api import C_APIS
-from .device_cli import config_file_command, device_files_command
+from .device_cli import board_files_command, config_file_command, device_files_command
 from .errors import Error
 from .own_process import claim
 from .packs_cli import packs
@@ -361,6 +361,7 @@ cli.add_command(boards_command)
 cli.add_command(board_group)
 cli.add_command(config_command)
 cli.add_command(device_files_command)
+cli.add_command(board_files_command)
 cli.add_command(config_file_command)
 
 

@@ -20,20 +20,28 @@ _FILE = click.Path(path_type=Path)
 @click.option("--compiler", required=True, help="A C compiler, whose preprocessor reads the device's header.")
 @click.option("-o", "--output", "folder", type=_FILE, required=True)
 def device_files_command(compiler: str, folder: Path, **choice: Any) -> None:
-    """Write a device's board file, interrupts and RTE_Components.h."""
-    from .device_files import COMPONENTS_HEADER, VECTORS, DeviceChoice, DeviceFiles
+    """Write what is made for a device: board file, interrupts, start-up, linker script, RTE_Components.h."""
+    from .device_files import DeviceChoice, DeviceFiles
     from .files import make_folder, write_atomically
 
     files = DeviceFiles.of(DeviceChoice(**choice))
-    vectors = files.vectors(shlex.split(compiler))
+    texts = files.generated(shlex.split(compiler))
     make_folder(folder)
-    write_atomically(
-        {
-            folder / f"{files.board_name}.yaml": files.board_text(),
-            folder / VECTORS: vectors,
-            folder / COMPONENTS_HEADER: files.components_header(),
-        }
-    )
+    write_atomically({folder / name: text for name, text in texts.items()})
+
+
+@click.command("board-files", hidden=True)
+@click.option("--board", required=True)
+@click.option("-o", "--output", "folder", type=_FILE, required=True)
+def board_files_command(board: str, folder: Path) -> None:
+    """Write start-up code and linker script of a board, with its own addresses."""
+    from .boards import load_board
+    from .device_files import board_files
+    from .files import make_folder, write_atomically
+
+    texts = board_files(load_board(board))
+    make_folder(folder)
+    write_atomically({folder / name: text for name, text in texts.items()})
 
 
 @click.command("config-file", hidden=True)

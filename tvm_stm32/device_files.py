@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +14,13 @@ from cmsis_packs.interrupts import interrupts_of_header, interrupts_of_svd, vect
 from cmsis_packs.model import Device, Processor
 from cmsis_packs.rte import rte_components_h
 from cmsis_packs.selection import Chosen, choose
+from cmsis_packs.startup import startup_source
 
 from .board_from_pack import device_board
-from .boards import load_board
-from .cnames import comment_text
+from .boards import Board, load_board
+from .project.linker import linker_script
 
-VECTORS, COMPONENTS_HEADER = "port_vectors.h", "RTE_Components.h"
+VECTORS, COMPONENTS_HEADER, STARTUP, SCRIPT = "port_vectors.h", "RTE_Components.h", "startup.c", "device.ld"
 
 
 @dataclass(frozen=True)
@@ -77,11 +79,11 @@ class DeviceFiles:
         """The board file: the chip's core and memories."""
         return device_board(self.board_name, self.device, self.choice.processor)
 
-    def vectors(self, compiler: Sequence[str]) -> str:
-        """The C header with the device's interrupts: of its header, or of its register description where that is not
-        in the packs. ``compiler`` is the command of a C compiler.
+    def interrupts(self, compiler: Sequence[str]) -> tuple[dict[int, str], str]:
+        """The device's interrupts, and the file that has them: its header, or its register description where that is
+        not in the packs. ``compiler`` is the command of a C compiler.
         """
-        where, found = "no pack", {}
+        where, found = "no file", {}
         header = self._header()
         if header is not None and header.is_file():
             folders = [folder for folder in self.chosen.include_folders if folder.is_dir()]
@@ -89,15 +91,21 @@ class DeviceFiles:
             where = header.name
         elif self.processor.svd and (svd := self.pack.folder / self.processor.svd).is_file():
             found, where = interrupts_of_svd(svd), svd.name
-        title = f"/* {comment_text(self.device.name)}: {len(found)} interrupts, of {comment_text(where)}. */\n"
-        return title + vector_list(found)
+        return found, where
+
+    def generated(self, compiler: Sequence[str]) -> dict[str, str]:
+        """The files made for the device, by name; the linker script has the chip's addresses."""
+        interrupts, where = self.interrupts(compiler)
+        return {
+            f"{self.board_name}.yaml": self.board_text(),
+            VECTORS: vector_list(interrupts),
+            COMPONENTS_HEADER: rte_components_h(self.chosen.components, self.chosen.header),
+            STARTUP: startup_source(self.device.name, interrupts, where),
+            SCRIPT: linker_script(self._board(), emulated=False),
+        }
 
     def _header(self) -> Path | None:
         return self.pack.folder / self.processor.header if self.processor.header else None
-
-    def components_header(self) -> str:
-        """The text of ``RTE_Components.h``."""
-        return rte_components_h(self.chosen.components, self.chosen.header)
 
     def plan(self) -> dict[str, Any]:
         """Everything a build system needs to know before it runs a command, as JSON has it; paths are absolute."""
@@ -122,10 +130,16 @@ class DeviceFiles:
         header = self._header()
         return [header.parent] if header is not None and header.is_file() else []
 
-    def _board(self) -> Any:
-        import tempfile
-
+    def _board(self) -> Board:
         with tempfile.TemporaryDirectory(prefix="tvm-stm32-") as folder:
             file = Path(folder) / f"{self.board_name}.yaml"
             file.write_text(self.board_text(), encoding="utf-8")
             return load_board(file)
+
+
+def board_files(board: Board) -> dict[str, str]:
+    """Start-up code, with the vectors of the core only, and linker script of a board, by name."""
+    return {
+        STARTUP: startup_source(board.title, {}, "no pack"),
+        SCRIPT: linker_script(board, emulated=False),
+    }

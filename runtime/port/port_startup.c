@@ -1,8 +1,8 @@
 /*
  * Start-up and faults of any Cortex-M, without vendor code: vector table, memory, floating-point unit, fault report.
  *
- * The linker script (image.ld.in) gives the addresses. Only the 16 vectors of the core are there: no device interrupt
- * is ever enabled.
+ * The linker script (image.ld.j2) gives the addresses. Only the 16 vectors of the core are there, unless PORT_VECTORS
+ * says that port_vectors.h has those of the device.
  */
 #include "port.h"
 #if defined(PORT_BOARD)

@@ -245,8 +245,11 @@ def firmware(
     derived["_TVMSTM32CONSOLE"] = console
     config = _board_config(derived, folder, name, board) if hardware else None
     _link_with(derived, source)
-    own = device.pack_script if LINKER_SCRIPT is None and device is not None else LINKER_SCRIPT
-    own_startup = (device.startup or None) if STARTUP is None and device is not None else STARTUP
+    own, own_startup = LINKER_SCRIPT, STARTUP
+    if device is not None and device.brings_startup and STARTUP is None:
+        # They go together.
+        own_startup = device.startup
+        own = device.linker_script if own is None else own
     script = _linker_script(derived, folder.File(f"{name}.ld"), board) if own is None else own
     script = derived.arg2nodes(env.Flatten([script]), derived.fs.File)[0]
     derived["TVMSTM32SCRIPT"] = script
@@ -288,7 +291,7 @@ def _board_config(env, folder: Node, name: str, board: BoardUse) -> Node:
 
 def _linker_script(env, target: Node, board: BoardUse) -> NodeList:
     node = env.Command(target, [], Action("$TVMSTM32LDCOM", "$TVMSTM32LDCOMSTR"), IMPLICIT_COMMAND_DEPENDENCIES=0)
-    template = env.File(os.path.join(resource_dir("runtime"), "port", "image.ld.in"))
+    template = env.File(os.path.join(resource_dir("runtime"), "port", "image.ld.j2"))
     env.Depends(node, [board.node, template, identity(linker=content(*_LINKER_CODE))])
     return node
 

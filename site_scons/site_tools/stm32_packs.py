@@ -12,8 +12,8 @@ device with several), ``security`` (of a processor with TrustZone), ``folder`` f
 never overwritten. Without ``packs`` the name is one of the boards of this project, or a board file.
 
 The result's ``flags``, ``defines`` and ``include`` are for environments of your own; ``board`` (a board file),
-``headers`` (RTE_Components.h, port_vectors.h), ``configs``, ``startup``, ``system``, ``linker_scripts`` of the pack and
-``objects`` (the components' sources, compiled once for all images) are nodes.
+``headers`` (RTE_Components.h, port_vectors.h), ``configs``, ``startup`` and ``linker_script`` (the pack's where it has
+start-up code), ``system`` and ``objects`` (the components' sources, compiled once for all images) are nodes.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from stm32_firmware import board_facts, compiled_objects, device_environment
 from stm32_model import PACKAGE, BoardUse, builder_method, content, identity
 
 from tvm_stm32.errors import Error
+from tvm_stm32.resources import resource_dir
 
 _ROOT = os.path.dirname(PACKAGE)
 _SOURCES = (".c", ".s", ".S", ".cc", ".cpp", ".cxx")
@@ -57,19 +58,15 @@ class Device:
         self.configs: list[Node] = []
         self.startup: list[Node] = []
         self.system: list[Node] = []
-        self.linker_scripts: list[Node] = []
+        self.linker_script: Node | None = None
+        self.brings_startup = False
         self.objects: list[Node] = []
         self.libraries: list[Node] = []
         self.packs: dict[str, str] = {}
 
-    @property
-    def pack_script(self) -> Node | None:
-        """The pack's linker script where its start-up code is used, which goes with that."""
-        return self.linker_scripts[0] if self.startup and self.linker_scripts else None
-
     def prepare(self, env) -> None:
         """Give an environment the macros and folders of headers; call it before objects are made."""
-        env.Append(CPPDEFINES=[*self.defines, *([] if self.startup else ["PORT_VECTORS"])])
+        env.Append(CPPDEFINES=[*self.defines, *([] if self.brings_startup else ["PORT_VECTORS"])])
         env["CPPPATH"] = [*env["CPPPATH"], *self.include]
         env.Append(LIBS=self.libraries)
 
@@ -82,7 +79,7 @@ def cmsis_device(
     if not packs:
         if components or processor:
             raise Error(f"CmsisDevice: '{name}' has components or a processor, and no packs", hint="packs='packs.lock'")
-        return _of_board(env, name)
+        return _of_board(env, name, folder)
     lock = env.File(packs)
     place = env.Dir(folder or f"#build/cmsis/{name.lower()}")
     rte_folder = env.Dir(rte)
@@ -101,7 +98,7 @@ def cmsis_device(
     words += ["--processor", processor] if processor else []
     words += ["--security", security] if security != "TZ-disabled" else []
     made = derived.Command(
-        [board, place.File("port_vectors.h"), place.File("RTE_Components.h")],
+        [board, *(place.File(name) for name in ("port_vectors.h", "RTE_Components.h", "startup.c", "device.ld"))],
         [],
         Action("$TVMSTM32DEVICECOM", "$TVMSTM32DEVICECOMSTR"),
         _TVMSTM32DEVICEFLAGS=words,
@@ -109,36 +106,52 @@ def cmsis_device(
         TVMSTM32LOCK=lock,
         IMPLICIT_COMMAND_DEPENDENCIES=0,
     )
-    derived.Depends(made, facts)
+    derived.Depends(made, [facts, _script_template(env)])
     device = Device(DeviceUse(plan["board"], made[0], plan["flags"]))
     device.packs = sums
-    device.board, device.headers = made[0], made[1:]
+    device.board, device.headers = made[0], made[1:3]
     device.defines = plan["defines"]
     device.include = [place, *(_node_of(path, rte_folder, env.Dir) for path in plan["include"])]
     device.libraries = [env.File(path) for path in plan["libraries"]]
     device.configs = [_config(derived, entry, rte_folder) for entry in plan["configs"]]
     sources = [*(env.File(path) for path in plan["sources"]), *device.configs]
-    device.linker_scripts = [
+    scripts = [
         *(node for node in device.configs if node.name.endswith((".ld", ".lds", ".ld.S"))),
         *(env.File(path) for path in plan["linker_scripts"]),
     ]
-    code = [node for node in sources if node.name.endswith(_SOURCES) and node not in device.linker_scripts]
-    device.startup = [node for node in code if node.name.lower().startswith("startup")]
+    code = [node for node in sources if node.name.endswith(_SOURCES) and node not in scripts]
+    startup = [node for node in code if node.name.lower().startswith("startup")]
+    device.brings_startup = bool(startup)
+    device.startup, device.linker_script = startup or [made[3]], scripts[0] if startup and scripts else made[4]
     device.system = [node for node in code if node.name.lower().startswith("system_")]
     device.prepare(derived)
     _hide_places(derived, plan)
     derived.Append(CCFLAGS=CLVar([word for path in plan["pre_includes"] for word in ("$(", "-include", path, "$)")]))
-    rest = [node for node in code if node not in device.startup]
+    rest = [node for node in code if node not in startup]
     device.objects = compiled_objects(derived, place.Dir("obj"), rest)
-    derived.Depends(device.objects, made[1:])
+    derived.Depends(device.objects, device.headers)
     return device
 
 
-def _of_board(env, name: str) -> Device:
+def _of_board(env, name: str, folder: str | None) -> Device:
     use = BoardUse(env, name)
     device = Device(use)
     device.flags = board_facts(use)[0]
+    place = env.Dir(folder or f"#build/cmsis/{use.name}")
+    made = env.Command(
+        [place.File("startup.c"), place.File("device.ld")],
+        [],
+        Action("$TVMSTM32BOARDCOM", "$TVMSTM32DEVICECOMSTR"),
+        TVMSTM32BOARD=use.argument,
+        IMPLICIT_COMMAND_DEPENDENCIES=0,
+    )
+    env.Depends(made, [use.node, _script_template(env), identity(code=_code())])
+    device.startup, device.linker_script = [made[0]], made[1]
     return device
+
+
+def _script_template(env) -> Node:
+    return env.File(os.path.join(resource_dir("runtime"), "port", "image.ld.j2"))
 
 
 def _plan(lock: Node, place: Node, asked: dict[str, object]) -> dict[str, object]:
@@ -186,8 +199,8 @@ def _roots() -> tuple[str, ...]:
 def _code() -> str:
     """Digest of what decides a device's files."""
     packs = os.path.join(_ROOT, "cmsis_packs")
-    names = sorted(f"../cmsis_packs/{name}" for name in os.listdir(packs) if name.endswith((".py", ".json")))
-    return content("device_files.py", "board_from_pack.py", "target.py", *names)
+    names = sorted(f"../cmsis_packs/{name}" for name in os.listdir(packs) if name.endswith((".py", ".json", ".j2")))
+    return content("device_files.py", "board_from_pack.py", "boards.py", "target.py", "project/linker.py", *names)
 
 
 def _node_of(path: str, folder: Node, make):
@@ -239,6 +252,7 @@ def generate(env) -> None:
     env.SetDefault(
         TVMSTM32DEVICECOM="$TVMSTM32 device-files $_TVMSTM32DEVICEFLAGS "
         "$( --lock $TVMSTM32LOCK --compiler $_TVMSTM32COMPILER -o ${TARGET.dir} $)",
+        TVMSTM32BOARDCOM="$TVMSTM32 board-files $( --board $TVMSTM32BOARD -o ${TARGET.dir} $)",
         TVMSTM32DEVICECOMSTR="",
         TVMSTM32CONFIGFILECOM="$TVMSTM32 config-file $( $TVMSTM32SOURCE $) --version $TVMSTM32VERSION $( -o $TARGET $)",
         TVMSTM32CONFIGFILECOMSTR="",

@@ -14,7 +14,9 @@ from cmsis_packs.model import Device, Pack
 from cmsis_packs.pdsc import parse_pdsc
 from cmsis_packs.rte import rte_components_h
 from cmsis_packs.selection import Chosen, choose
+from cmsis_packs.startup import startup_source
 from tvm_stm32.errors import Error, PackError
+from tvm_stm32.target import Target
 
 CHIPS = """<package><vendor>Acme</vendor><name>Toy_DFP</name><releases><release version="2.1.0"/></releases>
 <devices><family Dfamily="Toy" Dvendor="Acme:77"><processor Dcore="Cortex-M4" Dfpu="1"/>
@@ -202,6 +204,9 @@ def test_interrupts_come_from_a_register_description(tmp_path):
 
     one = "<interrupt><name>USART1</name><value>37</value></interrupt>"
     assert read(one, "<interrupt><name>TIM2</name><value>0x1C</value></interrupt>", one) == {28: "TIM2", 37: "USART1"}
+    # One name twice would be one function twice.
+    twice = one.replace("37", "38")
+    assert read(one, twice) == {37: "USART1", 38: "USART1_38"}
     for wrong, message in (
         ("<interrupt><name>A B</name><value>1</value></interrupt>", "no C name"),
         ("<interrupt><name>A</name></interrupt>", "is missing"),
@@ -230,3 +235,29 @@ def test_components_tell_each_other_that_they_are_there(packs):
     assert '#define CMSIS_device_header "toy.h"\n' in text
     assert "/* Acme::Device:Startup@1.2.0 */\n#define RTE_STARTUP\n#define RTE_STARTUP_2\n" in text
     assert "CMSIS_device_header" not in rte_components_h([], 'a"b')
+
+
+@pytest.mark.parametrize("cpu", ["cortex-m0plus", "cortex-m4", "cortex-m33", "cortex-m55"])
+def test_start_up_code_compiles_without_warnings(tmp_path, cpu):
+    gcc = shutil.which("arm-none-eabi-gcc")
+    if gcc is None:
+        pytest.skip("arm-none-eabi-gcc is not installed")
+    path = tmp_path / "startup.c"
+    path.write_text(startup_source("TOY101 */ x", {1: "PVD", 3: "RTC"}, "toy.h"))
+    warnings = (
+        "-Wall -Wextra -Wconversion -Wmissing-prototypes -Wstrict-prototypes -Wshadow -Wundef -Wcast-qual -pedantic"
+    )
+    words = [
+        gcc,
+        *Target.for_cpu(cpu).compile_flags,
+        "-std=c99",
+        "-pedantic",
+        "-O2",
+        *warnings.split(),
+        "-Werror",
+        "-c",
+        str(path),
+    ]
+    subprocess.run([*words, "-o", str(tmp_path / "startup.o")], check=True)
+    text = path.read_text()
+    assert "startup_vectors[20]" in text and text.count("RTC_IRQHandler") == 2

@@ -130,7 +130,7 @@ def test_the_linker_template_makes_a_new_script(built: Project, tmp_path: Path) 
     generator = write_replay(project, built)
     project.edit("SConstruct", '    LINKER_SCRIPT="app.ld",\n', "")
     assert project.scons(f"GENERATOR={generator}").of("SCRIPT") == ["app.elf.ld"]
-    project.edit("tools/runtime/port/image.ld.in", "SECTIONS", "/* Another comment. */\nSECTIONS")
+    project.edit("tools/runtime/port/image.ld.j2", "SECTIONS", "/* Another comment. */\nSECTIONS")
     assert project.scons(f"GENERATOR={generator}").actions[:2] == ["SCRIPT app.elf.ld", "LINK linked.elf"]
 
 

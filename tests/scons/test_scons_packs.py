@@ -28,6 +28,11 @@ network = env.TvmModel("build/net/tiny", "model.onnx", BOARD=device)
 runtime = env.TvmRuntime("build/runtime")
 for name in ("one", "two"):
     env.Firmware(f"build/{name}.elf", [f"{name}.c", network], BOARD=device, RUNTIME=runtime)
+own = env.Clone(CC="arm-none-eabi-gcc", LINK="arm-none-eabi-gcc", CPPPATH=device.include, CPPDEFINES=device.defines)
+own.Append(CCFLAGS=device.flags)
+own.Replace(LINKFLAGS=[*device.flags, "-nostartfiles", "--specs=nano.specs", "-T", device.linker_script])
+program = own.Program("build/own.elf", ["own.c", device.startup, device.objects])
+own.Depends(program, device.linker_script)
 """
 )
 
@@ -64,6 +69,42 @@ int main(void)
     }
     port_print("status=ok\\n");
     return 0;
+}
+"""
+
+# Without anything of this project but the device's files.
+OWN = """
+#include "toy.h"
+
+static volatile int interrupted;
+
+void TIM2_IRQHandler(void);
+
+void TIM2_IRQHandler(void)
+{
+    interrupted = 1;
+}
+
+static void host(unsigned operation, const void *argument)
+{
+    register unsigned r0 __asm__("r0") = operation;
+    register const void *r1 __asm__("r1") = argument;
+
+    __asm__ volatile("bkpt 0xAB" : "+r"(r0) : "r"(r1) : "memory");
+}
+
+int main(void)
+{
+    static const unsigned leave[2] = {0x20026U, 0U};
+
+    NVIC_ISER = 1UL << TIM2_IRQn;
+    NVIC_ISPR = 1UL << TIM2_IRQn;
+    __asm__ volatile("dsb\\n\\tisb");
+    if ((hal_started() == 42) && (interrupted == 1) && ((SHCSR & (1UL << 18)) != 0)) {
+        host(0x04, "status=ok\\n");
+        host(0x20, leave);
+    }
+    return 1;
 }
 """
 
@@ -126,6 +167,7 @@ class Packs:
         self.project.write("SConstruct", SCONSTRUCT)
         for name in ("one.c", "two.c"):
             self.project.write(name, MAIN)
+        self.project.write("own.c", OWN)
         self.project.write("packs.yaml", "packs: [Acme::Toy_DFP]\nsources: [./packs]\n")
 
     def release(self, pack: Toy) -> None:
@@ -165,6 +207,8 @@ def test_a_device_of_a_pack_is_built_run_and_updated(packs: Packs) -> None:
     for name in ("one", "two"):
         result = run_image(project.path(f"build/{name}.elf"), board)
         assert result.values["status"] == "ok"
+    # The chip's addresses, which this machine has, too.
+    assert run_image(project.path("build/own.elf"), load_board("stm32f405")).values["status"] == "ok"
 
     # An update that changes one file compiles that one, and links.
     more = {"Hal/hal_more.c": "typedef long nothing;\n"}
@@ -220,8 +264,9 @@ def test_a_board_of_the_project_needs_no_pack(tmp_path: Path) -> None:
         '"TOY101", packs="packs.lock", components=["Device:Startup", "Device:HAL:Common"]', "board"
     )
     project.write("SConstruct", text + "\nprint('flags', ' '.join(device.flags))\n")
-    for name in ("one.c", "two.c"):
+    for name in ("one.c", "two.c", "own.c"):
         project.write(name, "int main(void)\n{\n    return 0;\n}\n")
-    build = project.scons()
+    build = project.scons("BOARD=nucleo-f401re")
     assert "flags -mcpu=cortex-m4 -mthumb" in build.output
-    assert len(build.of("LINK")) == 2 and project.scons().is_null
+    assert len(build.of("LINK")) == 3 and project.scons("BOARD=nucleo-f401re").is_null
+    assert Image(project.path("build/own.elf")).words(0x08000000, 1) == [0x20018000]
