@@ -23,13 +23,18 @@ class InstalledPack:
     locked: LockedPack
     folder: Path
 
-    @cached_property
-    def pack(self) -> Pack:
-        """Its description, read when it is first asked for."""
+    @property
+    def description(self) -> Path:
+        """Its PDSC file."""
         found = sorted(path for path in self.folder.iterdir() if path.suffix.lower() == ".pdsc")
         if len(found) != 1:
             raise PackError(f"{self.locked} in '{self.folder}' has {len(found)} PDSC files", hint="packs verify")
-        return read_pdsc(found[0])
+        return found[0]
+
+    @cached_property
+    def pack(self) -> Pack:
+        """Its description, read when it is first asked for."""
+        return read_pdsc(self.description)
 
 
 def installed(lock: Lock | Path, device: str = "", cache: Cache | None = None) -> tuple[InstalledPack, ...]:

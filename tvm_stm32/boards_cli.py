@@ -30,11 +30,19 @@ def board_group() -> None:
 
 @board_group.command("new")
 @click.argument("name")
-@click.option("--pdsc", type=click.Path(path_type=Path), required=True, help="PDSC file of the CMSIS pack of the chip.")
+@click.option("--pdsc", type=click.Path(path_type=Path), help="PDSC file of a CMSIS pack, instead of packs.lock.")
+@click.option(
+    "--file",
+    "packs",
+    type=click.Path(path_type=Path),
+    default=Path("packs.yaml"),
+    show_default=True,
+    help="Whose installed packs have the chip.",
+)
 @click.option("--device", required=True, help="The chip, as the pack names it: STM32F405RGTx.")
 @click.option("--processor", default="", help="Its processor, when it has several: CM7.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The board file (default: NAME.yaml).")
-def new_command(name: str, pdsc: Path, device: str, processor: str, output: Path | None) -> None:
+def new_command(name: str, pdsc: Path | None, packs: Path, device: str, processor: str, output: Path | None) -> None:
     """Write the board file NAME.yaml of a chip; clock, console and LEDs of the board are yours to add."""
     from .board_from_pack import board_yaml
     from .files import write_atomically
@@ -42,6 +50,7 @@ def new_command(name: str, pdsc: Path, device: str, processor: str, output: Path
     file = output or Path(f"{name}.yaml")
     if file.exists():
         raise TargetError(f"'{file}' exists", hint="another name, or -o FILE")
+    pdsc = _pdsc_of(packs, device) if pdsc is None else pdsc
     text = board_yaml(name, pdsc, device, processor)
     with tempfile.TemporaryDirectory(prefix="tvm-stm32-") as folder:
         trial = Path(folder) / f"{name}.yaml"
@@ -53,6 +62,18 @@ def new_command(name: str, pdsc: Path, device: str, processor: str, output: Path
             raise TargetError(f"{pdsc}: device '{device}' makes no board file: {what}", hint=error.hint) from error
     write_atomically({file: text})
     click.echo(f"{file}: {board.device}, {size_text(board.flash.size)} flash, {size_text(board.ram.size)} RAM")
+
+
+def _pdsc_of(packs: Path, device: str) -> Path:
+    """The PDSC file of the locked pack that has a device."""
+    from cmsis_packs.installed import installed
+
+    lock = packs.with_suffix(".lock")
+    if not lock.is_file():
+        raise TargetError(
+            f"'{lock}' does not exist", hint="tvm-stm32 packs add Vendor::Pack, or --pdsc with the file of a pack"
+        )
+    return installed(lock, device)[0].description
 
 
 @click.command("board-config", hidden=True)

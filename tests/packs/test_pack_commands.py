@@ -13,7 +13,9 @@ from pack_server import PackServer, Project, Toy
 
 from cmsis_packs.installed import find_device, installed
 from cmsis_packs.resolve import resolve
-from tvm_stm32.errors import PackError
+from tvm_stm32.boards import load_board
+from tvm_stm32.cli import cli
+from tvm_stm32.errors import PackError, TargetError
 
 pytestmark = pytest.mark.usefixtures("direct")
 
@@ -289,3 +291,17 @@ def folder_of(folder: Path, *packs: Toy) -> Path:
     for pack in packs:
         (folder / pack.archive_name).write_bytes(pack.archive())
     return folder
+
+
+def test_a_board_file_is_made_of_a_device_of_the_lock(project, server):
+    project.wants("Acme::Toy_DFP", sources=(server.index_url,))
+    project.run("install")
+    file = project.folder / "mine.yaml"
+    words = ["board", "new", "mine", "--device", "TOY101", "-o", str(file)]
+    cli.main([*words, "--file", str(project.yaml)], standalone_mode=False)
+    board = load_board(file)
+    assert (board.device, board.target.cpu, board.flash.size) == ("TOY101", "cortex-m4", 0x80000)
+    assert [pool.name for pool in board.pools] == ["SRAM", "FLASH"]
+    file.unlink()
+    with pytest.raises(TargetError, match=r"packs\.lock' does not exist"):
+        cli.main([*words, "--file", str(project.folder / "other" / "packs.yaml")], standalone_mode=False)
