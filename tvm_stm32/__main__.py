@@ -6,7 +6,16 @@ from pathlib import Path
 if __package__ in (None, ""):
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from tvm_stm32.cli import main
+try:
+    from tvm_stm32.cli import main
+except ModuleNotFoundError as error:
+    # A build tool may have found another Python than the one with our packages.
+    if error.name in (None, "tvm_stm32"):
+        raise
+    sys.exit(
+        f"error: {sys.executable} has no package {error.name}\n  because: tvm-stm32 runs in this Python here\n"
+        "  try: the Python of the environment that tvm-stm32 is installed in"
+    )
 
 if __name__ == "__main__":
     main()

@@ -206,21 +206,27 @@ def load_board(name_or_path: str | Path) -> Board:
 
     Raises :class:`TargetError` naming the file and the key when a board is unknown or its file is wrong.
     """
+    path = board_file(name_or_path)
+    return HOST if path is None else _from_dict(read_checked(path, "board file", board_schema()), path)
+
+
+def board_file(name_or_path: str | Path) -> Path | None:
+    """The file of that board; ``host`` has none. Raises :class:`TargetError` when there is no such file."""
     text = str(name_or_path)
     if text == "host":
-        return HOST
+        return None
     if isinstance(name_or_path, Path) or "/" in text or "\\" in text or text.endswith((".yaml", ".yml")):
         path = Path(name_or_path)
         if not os.path.isfile(path):  # noqa: PTH113 - Path.is_file raises where a path cannot exist
             raise TargetError(f"board file '{text}' does not exist")
-    else:
-        path = resource_dir("boards") / f"{text}.yaml"
-        if not os.path.isfile(path):  # noqa: PTH113
-            raise TargetError(
-                f"unknown board '{text}'",
-                hint="one of: host, " + ", ".join(list_boards()) + "; or the path of a board file",
-            )
-    return _from_dict(read_checked(path, "board file", board_schema()), path)
+        return path
+    path = resource_dir("boards") / f"{text}.yaml"
+    if not os.path.isfile(path):  # noqa: PTH113
+        raise TargetError(
+            f"unknown board '{text}'",
+            hint="one of: host, " + ", ".join(list_boards()) + "; or the path of a board file",
+        )
+    return path
 
 
 def board_schema() -> dict[str, Any]:

@@ -58,6 +58,11 @@ def interface_files(name: str, c_api: str) -> tuple[str, ...]:
     return tuple(pattern.format(name=name) for pattern in _INTERFACE_FILES[c_api])
 
 
+def snippet_files(name: str) -> tuple[str, ...]:
+    """Files for builds without this tool, CMake's and make's, beside a network that applications know as ``name``."""
+    return f"{name}.cmake", f"{name}.mk"
+
+
 def runtime_files(c_api: str) -> tuple[str, ...]:
     """Files an interface adds to the runtime, by their path in it."""
     return _RUNTIME_FILES[c_api]

@@ -50,8 +50,24 @@ class _Bytes(click.ParamType[int]):
         return parse_bytes(int(text) if text.isdigit() else text)
 
 
+def _show_cmake_dir(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        from .resources import resource_dir
+
+        click.echo(resource_dir("cmake").as_posix())
+        context.exit()
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="tvm-stm32", message="%(prog)s %(version)s")
+@click.option(
+    "--cmake-dir",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_cmake_dir,
+    help="Print the folder of the CMake package (-Dtvm_stm32_DIR=...) and exit.",
+)
 def cli() -> None:
     """Neural networks as ordinary C in STM32 firmware builds."""
 
@@ -176,6 +192,24 @@ _PLACEMENT_OPTIONS = (
 )
 
 
+# What commands.Record is made of, for build tools.
+_RECORD_OPTIONS = (
+    click.option(
+        "--depfile",
+        type=_File,
+        help="Write what the outputs were made from, as a rule of make; outputs whose content stays keep their times.",
+    ),
+    click.option("--stamp", type=_File, help="An empty file, written last: what the depfile is about."),
+    click.option("--one-rule", is_flag=True, help="The depfile has no empty rules for files that may go (CMake)."),
+)
+
+
+def _record_options(command: _Command) -> _Command:
+    for option in reversed(_RECORD_OPTIONS):
+        command = option(command)
+    return command
+
+
 def _placement_options(command: _Command) -> _Command:
     for option in _PLACEMENT_OPTIONS:
         command = option(command)
@@ -190,12 +224,14 @@ def _placement_options(command: _Command) -> _Command:
 @click.option("--board", help="Board to compile for (a name or a board file).")
 @click.option("--cpu", help=f"CPU to compile for, without a board: {', '.join(known_cpus())} (default: cortex-m4).")
 @click.option("--no-runtime", is_flag=True, help="Leave the ai_* runtime's files out of the folder.")
+@_record_options
 @_C_API_OPTION
 @_placement_options
 @_model_options
 def compile_command(
-    folder: Path | None, archive: Path | None, archive_module: str, no_runtime: bool, **choice: Any
-) -> None:
+    folder: Path | None, archive: Path | None, archive_module: str, no_runtime: bool, depfile: Path | None,
+    stamp: Path | None, one_rule: bool, **choice: Any,
+) -> None:  # fmt: skip
     """Turn a model FILE into C: kernels, a network with static memory, weights and a report."""
     if folder is not None and archive is None and folder.suffix == ".tar" and not folder.is_dir():
         folder, archive = None, folder
@@ -203,11 +239,12 @@ def compile_command(
         raise click.UsageError("Missing option '-o' / '--output' or '--archive'.")
     if archive_module and archive is None:
         raise click.UsageError("--archive-module goes with --archive.")
-    from .commands import Choice, board_text, compile_to_folder
+    from .commands import Choice, Record, board_text, compile_to_folder
 
     network = compile_to_folder(
-        Choice(**choice), folder, with_runtime=not no_runtime, archive=archive, archive_module=archive_module
-    )
+        Choice(**choice), folder, with_runtime=not no_runtime, archive=archive, archive_module=archive_module,
+        made=Record(depfile, stamp, one_rule),
+    )  # fmt: skip
     _show_remarks(network.notes)
     click.echo(
         f"{network.name}: {len(network.calls)} operators, {network.macs:,} MACs, {network.constant_bytes:,} bytes of "
@@ -295,15 +332,25 @@ cli.add_command(packs)
 @click.argument("name")
 @click.argument("networks", nargs=-1, required=True)
 @click.option("-o", "--output", "file", type=_File, required=True, help="The C file.")
-def arena_command(name: str, networks: tuple[str, ...], file: Path) -> None:
+@_record_options
+def arena_command(name: str, networks: tuple[str, ...], file: Path, **made: Any) -> None:
     """Write the C of an arena NAME for NETWORKS compiled with --shared-arena NAME: as large as the largest needs."""
-    from .emit.arena import arena_text
-    from .files import make_folder, write_atomically
+    from .commands import Record, arena_to_file
 
-    text = arena_text(name, networks)
-    make_folder(file.parent)
-    write_atomically({file: text})
+    arena_to_file(name, networks, file, Record(**made))
     click.echo(f"{name}: arena of {', '.join(networks)} -> {file}")
+
+
+@cli.command("runtime")
+@click.option("-o", "--output", "folder", type=_File, required=True, help="Folder for the files.")
+@click.option("--c-api", "c_apis", type=click.Choice(C_APIS), multiple=True, help="What an interface of ST adds, too.")
+@_record_options
+def runtime_command(folder: Path, c_apis: tuple[str, ...], **made: Any) -> None:
+    """Write the ai_* runtime's C files, which all networks of a program share."""
+    from .commands import Record, runtime_to_folder
+
+    runtime_to_folder(folder, c_apis, Record(**made))
+    click.echo(f"ai_runtime -> {folder}")
 
 
 @cli.command("linker-script", hidden=True)

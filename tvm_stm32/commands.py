@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -189,13 +190,51 @@ def _input_shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, shape
 
 
+@dataclass(frozen=True)
+class Record:
+    """What a build tool is left of a command, beside its outputs: ``depfile`` says what ``stamp`` was made from.
+
+    ``stamp`` is touched last, when all is written; without one the depfile is about the first output. ``one_rule``: see
+    :func:`~tvm_stm32.depfile.depfile_text`.
+    """
+
+    depfile: Path | None = None
+    stamp: Path | None = None
+    one_rule: bool = False
+
+    def __bool__(self) -> bool:
+        return self.depfile is not None or self.stamp is not None
+
+    def write(self, first_output: Path, dependencies: Callable[[], Iterable[Path]]) -> None:
+        """Write both. Raises :class:`Error` naming the file."""
+        for file in (self.depfile, self.stamp):
+            if file is not None:
+                make_folder(file.parent)
+        if self.depfile is not None:
+            from .depfile import depfile_text
+
+            text = depfile_text(self.stamp or first_output, dependencies(), one_rule=self.one_rule)
+            write_atomically({self.depfile: text})
+        if self.stamp is not None:
+            write_atomically({self.stamp: ""})
+
+
 def compile_to_folder(
-    choice: Choice, folder: Path | None, *, with_runtime: bool, archive: Path | None = None, archive_module: str = ""
+    choice: Choice,
+    folder: Path | None,
+    *,
+    with_runtime: bool,
+    archive: Path | None = None,
+    archive_module: str = "",
+    made: Record = Record(),
 ) -> Library:
     """Compile a model and write its files (and the runtime's) into ``folder``, and all of it into ``archive``.
 
-    ``archive_module`` names the archive's module.
-    """
+    ``archive_module`` names the archive's module. With ``made``, files whose content stays keep their times.
+    """  # fmt: skip
+    if made and choice.name and network_name(choice.name) != choice.name:
+        # Whoever asks for a record knows the names of the outputs beforehand.
+        raise Error(f"--name: {quoted(choice.name)} is no C name of a network", hint=network_name(choice.name))
     library, _ = _compile(choice)
     if archive is not None:
         from .mlf import write_archive
@@ -203,11 +242,51 @@ def compile_to_folder(
         make_folder(archive.parent)
         write_archive(library, archive, archive_module)
     if folder is not None:
-        emit(library, folder, choice.c_api)
+        emit(library, folder, choice.c_api, keep_unchanged=bool(made))
         if with_runtime:
-            runtime, names = resource_dir("runtime"), (*RUNTIME_FILES, *runtime_files(choice.c_api))
-            write_atomically({folder / Path(name).name: (runtime / name).read_bytes() for name in names})
+            _copy_runtime(folder, (choice.c_api,), keep_unchanged=bool(made))
+    if made:
+        from .depfile import compile_dependencies
+
+        first = folder / f"{library.name}.c" if folder is not None else archive
+        assert first is not None
+        with_it = _runtime_sources((choice.c_api,)) if with_runtime else []
+        made.write(first, lambda: [*compile_dependencies(choice), *with_it])
     return library
+
+
+def runtime_to_folder(folder: Path, c_apis: tuple[str, ...], made: Record = Record()) -> None:
+    """Write the runtime's files into ``folder``, and what these C interfaces add to it."""
+    make_folder(folder)
+    _copy_runtime(folder, c_apis, keep_unchanged=bool(made))
+    if made:
+        from .depfile import package_dependencies
+
+        own = package_dependencies("c_api.py", "commands.py")
+        made.write(folder / "ai_runtime.c", lambda: [*_runtime_sources(c_apis), *own])
+
+
+def arena_to_file(name: str, networks: tuple[str, ...], file: Path, made: Record = Record()) -> None:
+    """Write the C of an arena for ``networks``."""
+    from .emit.arena import arena_text
+
+    text = arena_text(name, networks)
+    make_folder(file.parent)
+    write_atomically({file: text})
+    if made:
+        from .depfile import package_dependencies
+
+        made.write(file, lambda: package_dependencies("emit/arena.py", "cnames.py", "commands.py"))
+
+
+def _runtime_sources(c_apis: tuple[str, ...]) -> list[Path]:
+    names = dict.fromkeys([*RUNTIME_FILES, *(name for c_api in c_apis for name in runtime_files(c_api))])
+    return [resource_dir("runtime") / name for name in names]
+
+
+def _copy_runtime(folder: Path, c_apis: tuple[str, ...], *, keep_unchanged: bool) -> None:
+    contents = {folder / source.name: source.read_bytes() for source in _runtime_sources(c_apis)}
+    write_atomically(contents, keep_unchanged=keep_unchanged)
 
 
 def board_text(library: Library, board: str | None) -> str:

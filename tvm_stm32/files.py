@@ -29,24 +29,30 @@ def check_model_file(path: Path) -> None:
         )
 
 
-def write_atomically(contents: Mapping[Path, str | bytes]) -> list[Path]:
+def write_atomically(contents: Mapping[Path, str | bytes], *, keep_unchanged: bool = False) -> list[Path]:
     """Write all files under temporary names, then rename them into place; on failure none of them changes.
 
-    A process killed between two renames leaves files missing, never old beside new. Raises :class:`Error` (full disk,
-    no permission) naming the file.
+    ``keep_unchanged`` leaves files that have their content already as they are, times too: a build that goes by times
+    makes nothing of them again. A process killed between two renames leaves files missing, never old beside new.
+    Raises :class:`Error` (full disk, no permission) naming the file.
     """
+    encoded = {
+        path: content.encode("utf-8", "replace") if isinstance(content, str) else content
+        for path, content in contents.items()
+    }
+    changed = {path: data for path, data in encoded.items() if not (keep_unchanged and _holds(path, data))}
     staged: list[tuple[str, Path]] = []
     path = Path()
     try:
-        for path, content in contents.items():
+        for path, data in changed.items():
             descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tvm-stm32-")
             staged.append((temporary, path))
             with os.fdopen(descriptor, "wb") as stream:
-                stream.write(content.encode("utf-8", "replace") if isinstance(content, str) else content)
+                stream.write(data)
             Path(temporary).chmod(0o666 & ~_umask())
             if path.is_dir():
                 raise IsADirectoryError(0, "a folder of that name is in the way")
-        for path in contents if len(staged) > 1 else ():
+        for path in changed if len(staged) > 1 else ():
             # A set that is half old and half new would build; one with files missing does not.
             path.unlink(missing_ok=True)
         for temporary, path in staged:
@@ -58,7 +64,7 @@ def write_atomically(contents: Mapping[Path, str | bytes]) -> list[Path]:
     finally:
         for temporary, _ in staged:
             Path(temporary).unlink(missing_ok=True)
-    return [path for _, path in staged]
+    return list(contents)
 
 
 def make_folder(folder: Path) -> None:
@@ -67,6 +73,13 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Error(f"cannot make the folder '{folder}': {error.strerror}", hint="give another folder") from error
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    try:
+        return path.stat().st_size == len(data) and path.read_bytes() == data
+    except OSError:
+        return False
 
 
 def _umask() -> int:

@@ -1,4 +1,4 @@
-"""Folders of files that are not Python: boards, the C runtime, SCons tools.
+"""Folders of files that are not Python: boards, the C runtime, SCons tools, CMake functions.
 
 A wheel carries them in ``tvm_stm32/_data``; in a checkout (or an editable install) they are the repository's folders.
 """
@@ -10,7 +10,7 @@ from typing import Literal
 
 from .errors import ToolchainError
 
-Resource = Literal["boards", "runtime", "site_scons"]
+Resource = Literal["boards", "runtime", "site_scons", "cmake"]
 
 _PACKAGE = Path(__file__).resolve().parent
 

@@ -6,17 +6,17 @@
     env.Append(CPPPATH=[network.include, *runtime.include])
     env.Program("firmware.elf", ["main.c", network, runtime])
 
-``TvmModel(target, source, ...)`` makes ``target.c``, ``.h``, ``_data.c``, ``_data.h``, ``_report.json`` and
-``_report.txt``; the network's C name is the target's file name. It returns the C files; ``headers``, ``include`` (their
-folder) and ``report`` of the result are the other nodes. Keywords: ``BOARD`` (name or board file) or ``CPU``, ``LEVEL``
-(time, balanced, ram, size), ``KERNELS`` (asm, or c for compilers other than GCC and Clang), ``FORMS`` (a
-dictionary: operators of the report and the form of kernel each shall have), ``MAX_RAM`` (bytes the arena may have, or
-"32K"), ``PARAMS`` (weights of a Relay model), ``WEIGHTS`` (array, incbin, external; the last two make
-``target_weights.bin`` too: ``weights`` of the result), ``EXTERNAL_IO`` (names of inputs and outputs the application
-places), ``ALIGNMENT``
-(8, 16, 32), ``POOLS`` (a file of memory pools, or board), ``PINS`` (a dictionary: tensors and the pool of each) and
-``C_API`` (ai; x-cube-ai, st-ai: ST's interface under the target's name before the network ``target_tvm.c``). Files in
-which an ONNX model keeps its weights are dependencies, found at each build.
+``TvmModel(target, source, ...)`` makes ``target.c``, ``.h``, ``_data.c``, ``_data.h``, ``_report.json``,
+``_report.txt``, and for builds without this tool ``.cmake`` and ``.mk``; the network's C name is the target's file
+name. It returns the C files; ``headers``, ``include`` (their folder) and ``report`` of the result are the other nodes.
+Keywords: ``BOARD`` (name or board file) or ``CPU``, ``LEVEL`` (time, balanced, ram, size), ``KERNELS`` (asm, or c for
+compilers other than GCC and Clang), ``FORMS`` (a dictionary: operators of the report and the form of kernel each shall
+have), ``MAX_RAM`` (bytes the arena may have, or "32K"), ``PARAMS`` (weights of a Relay model), ``WEIGHTS`` (array,
+incbin, external; the last two make ``target_weights.bin`` too: ``weights`` of the result), ``EXTERNAL_IO`` (names of
+inputs and outputs the application places), ``ALIGNMENT`` (8, 16, 32), ``POOLS`` (a file of memory pools, or board),
+``PINS`` (a dictionary: tensors and the pool of each) and ``C_API`` (ai; x-cube-ai, st-ai: ST's interface under the
+target's name before the network ``target_tvm.c``). Files in which an ONNX model keeps its weights are dependencies,
+found at each build.
 
 ``TvmRuntime(folder)`` copies the ai_* runtime into a folder of the build, with ``C_API`` (one or a list) what ST's
 interfaces need as well, and returns the C files; ``files`` of the
@@ -72,10 +72,11 @@ PACKAGE = _package_dir()
 # SCons takes this away again when the tool is loaded; by then the package is known by its folder.
 sys.path.insert(0, os.path.dirname(PACKAGE))
 
-from tvm_stm32.c_api import C_APIS, core_name, interface_files, runtime_files
+from tvm_stm32.c_api import C_APIS, core_name, interface_files, runtime_files, snippet_files
 from tvm_stm32.cnames import check_arena_name, network_name
 from tvm_stm32.errors import Error
 from tvm_stm32.frontends.onnx_locations import external_locations
+from tvm_stm32.generator import generator_files, package_records
 from tvm_stm32.resources import resource_dir
 from tvm_stm32.target import Target
 
@@ -96,10 +97,6 @@ KEYWORDS = (
     "PINS",
     "C_API",
 )
-# Folders of the package that do not decide what is generated.
-_NOT_GENERATOR = {"project", "_data", "__pycache__"}
-# Packages whose version may.
-_PACKAGES = ("apache_tvm", "jinja2", "numpy", "onnx", "tflite")
 
 
 class Network(NodeList):
@@ -177,36 +174,14 @@ def content(*names: str) -> str:
 
 
 @functools.cache
-def _generator_files() -> tuple[str, ...]:
-    """Everything in the package that may decide what is generated, sorted."""
-    found = []
-    for folder, folders, names in os.walk(PACKAGE):
-        folders[:] = [name for name in folders if name not in _NOT_GENERATOR]
-        relative = os.path.relpath(folder, PACKAGE).replace(os.sep, "/")
-        wanted = (name for name in names if name[0] != "." and not name.endswith((".pyc", "~")))
-        found += [f"{relative}/{name}" for name in wanted]
-    return tuple(sorted(found))
-
-
-@functools.cache
 def _package_versions(python: str) -> dict[str, str]:
-    """Versions of the packages the generator works with, from folder names: importlib.metadata costs ten times that."""
+    """Versions of the packages the generator works with."""
     if python == sys.executable:
         folders = sys.path
     else:
         prefix = glob.escape(os.path.dirname(os.path.dirname(os.path.abspath(python))))
         folders = glob.glob(f"{prefix}/lib*/python3*/site-packages") + glob.glob(f"{prefix}/Lib/site-packages")
-    versions = {}
-    for folder in folders:
-        try:
-            names = os.listdir(folder or ".")
-        except OSError:
-            continue
-        for name in names:
-            package, dash, rest = name.partition("-")
-            if dash and package in _PACKAGES and rest.endswith(".dist-info"):
-                versions.setdefault(package, rest[: -len(".dist-info")])
-    return versions
+    return {package: version for package, (version, _) in package_records(folders).items()}
 
 
 def generator(env) -> dict[str, object]:
@@ -214,7 +189,7 @@ def generator(env) -> dict[str, object]:
     python = env.subst("$PYTHON")
     if not os.path.dirname(python):
         python = env.WhereIs(python) or python
-    return {"generator": content(*_generator_files()), "packages": _package_versions(python)}
+    return {"generator": content(*generator_files()), "packages": _package_versions(python)}
 
 
 def external_data(node: Node, _env, _path) -> list[Node]:
@@ -348,7 +323,7 @@ def tvm_model(
         **overrides,
     }
     nodes = env.Command(
-        [folder.File(file) for file in (*(core + suffix for suffix in suffixes), *interface)],
+        [folder.File(file) for file in (*(core + suffix for suffix in suffixes), *interface, *snippet_files(name))],
         sources,
         Action("$TVMSTM32COM", "$TVMSTM32COMSTR"),
         source_scanner=Scanner(external_data, name="onnx external data"),

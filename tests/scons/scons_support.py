@@ -240,10 +240,11 @@ def write_project(folder: Path) -> Project:
 
 def write_replay(project: Project, made: Project) -> str:
     """A generator that copies the network ``made`` has built, for tests that do not need TVM. Returns its name."""
+    from tvm_stm32.c_api import snippet_files
     from tvm_stm32.emit import OUTPUT_SUFFIXES
 
     main = str(project.path("tools/tvm_stm32/__main__.py"))
-    text = REPLAY.format(main=main, made=str(made.path("build/net")), suffixes=OUTPUT_SUFFIXES)
+    text = REPLAY.format(main=main, made=str(made.path("build/net")), suffixes=(*OUTPUT_SUFFIXES, *snippet_files("")))
     project.write("replay.py", text)
     return "replay.py"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from scons_support import HEAD, Project, built_once, require_tools, write_model, write_replay
 
-SUFFIXES = (".c", ".h", "_data.c", "_data.h", "_report.json", "_report.txt")
+SUFFIXES = (".c", ".h", "_data.c", "_data.h", "_report.json", "_report.txt", ".cmake", ".mk")
 
 
 @pytest.fixture

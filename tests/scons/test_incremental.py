@@ -148,7 +148,7 @@ while not all(os.path.exists(f"here_net{i}") for i in range(4)):
     if time.monotonic() > end:
         sys.exit("the others did not come")
     time.sleep(0.02)
-for suffix in (".c", ".h", "_data.c", "_data.h", "_report.json", "_report.txt"):
+for suffix in (".c", ".h", "_data.c", "_data.h", "_report.json", "_report.txt", ".cmake", ".mk"):
     open(os.path.join(folder, name + suffix), "w").close()
 """,
     )

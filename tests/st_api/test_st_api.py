@@ -19,7 +19,7 @@ from support import ROOT, build_and_run, need_board
 
 from tvm_stm32 import __version__
 from tvm_stm32.boards import load_board
-from tvm_stm32.c_api import interface_files, runtime_files
+from tvm_stm32.c_api import interface_files, runtime_files, snippet_files
 from tvm_stm32.commands import Choice, compile_to_folder, emit_archive
 from tvm_stm32.compiler import CompileOptions, compile_model
 from tvm_stm32.emit.st import axes, render_interface
@@ -358,6 +358,7 @@ def test_every_file_is_known_in_advance(models, tmp_path):
         assert own | {name for name in runtime if name.startswith("ai_")} == {
             *core,
             *interface_files("s", c_api),
+            *snippet_files("s"),
             *runtime,
         }
 

@@ -1,4 +1,4 @@
-"""Writes a network's files: ``NAME.c/.h``, ``NAME_data.c/.h``, ``NAME_report.json/.txt``.
+"""Writes a network's files: ``NAME.c/.h``, ``NAME_data.c/.h``, ``NAME_report.json/.txt``, ``NAME.cmake/.mk``.
 
 What depends on the values of weights is in ``NAME_data.c`` alone, so retraining recompiles one file.
 """
@@ -21,6 +21,7 @@ from ..library.ctypes import CTYPES
 from ..model import Quantization, TensorInfo
 from .literals import float_literal, initialiser
 from .report import report, report_text
+from .snippets import render_snippets
 from .st import render_interface
 from .weights import HEADER_BYTES, WeightsFile, weights_file
 
@@ -45,11 +46,12 @@ _DTYPES = {
 }
 
 
-def emit(library: Library, folder: Path, c_api: str = "ai") -> list[Path]:
+def emit(library: Library, folder: Path, c_api: str = "ai", *, keep_unchanged: bool = False) -> list[Path]:
     """Write all files of ``library`` into ``folder`` (made if absent), whole or not at all. Returns their paths.
 
     ``c_api`` other than ``ai`` adds ST's interface (:mod:`.st`) under the public name of the network, whose own name is
-    a :func:`~tvm_stm32.c_api.core_name`; such applications bring the arena.
+    a :func:`~tvm_stm32.c_api.core_name`; such applications bring the arena. ``keep_unchanged``: see
+    :func:`~tvm_stm32.files.write_atomically`.
     """
     weights = weights_file(library) if library.weights != "array" else None
     contents: dict[str, str | bytes] = {**_texts(library, weights, static_arena=c_api == "ai")}
@@ -58,8 +60,10 @@ def emit(library: Library, folder: Path, c_api: str = "ai") -> list[Path]:
     files = {f"{library.name}{suffix}": content for suffix, content in contents.items()}
     if c_api != "ai":
         files |= render_interface(library, c_api)
+    files |= render_snippets(library, c_api)
     make_folder(folder)
-    return write_atomically({folder / name: content for name, content in files.items()})
+    placed = {folder / name: content for name, content in files.items()}
+    return write_atomically(placed, keep_unchanged=keep_unchanged)
 
 
 def render(library: Library, *, static_arena: bool = True) -> dict[str, str]:
