@@ -38,7 +38,8 @@ Makes the static library <target> of a network. What links it finds `<name>.h` a
   OPTIONS <option>...  any others of `tvm-stm32 compile`
   LINK_TO <target>...  targets that link the library, whatever signature of target_link_libraries they use
 
-Flags are those of the project; add others to <target> and to ai_runtime. The C files are in the folder that the
+Flags are those of the project; add others to <target> and to ai_runtime, or name interface libraries that have them
+for all in the variable TVM_STM32_LINK_LIBRARIES. The C files are in the folder that the
 property TVM_STM32_FOLDER of <target> names.
 #]=======================================================================]
 function(tvm_stm32_add_model target)
@@ -232,8 +233,10 @@ function(tvm_stm32_add_runtime)
   set(types ai_platform.h ai_datatypes_defines.h)
   set(files_of_x-cube-ai st_bridge.c ai_platform.c st_bridge.h st_client.h ${types} ai_platform_interface.h)
   set(files_of_st-ai st_bridge.c stai.c st_bridge.h st_stai.h stai.h stai_debug.h stai_events.h ${types})
-  foreach(c_api IN ITEMS ai LISTS arg_C_API)
+  foreach(c_api IN LISTS arg_C_API)
     _tvm_stm32_check_word("${where}" C_API "${c_api}" ai x-cube-ai st-ai)
+  endforeach()
+  foreach(c_api IN ITEMS ai LISTS arg_C_API)
     set(target ai_runtime)
     if(NOT c_api STREQUAL "ai")
       string(REPLACE "-" "_" target "ai_runtime_${c_api}")
@@ -282,6 +285,9 @@ function(_tvm_stm32_library target folder stamp)
     C_CLANG_TIDY ""
     C_CPPCHECK ""
     C_INCLUDE_WHAT_YOU_USE "")
+  if(TVM_STM32_LINK_LIBRARIES)
+    set_property(TARGET ${target} APPEND PROPERTY LINK_LIBRARIES ${TVM_STM32_LINK_LIBRARIES})
+  endif()
 endfunction()
 
 # As target_link_libraries(user PUBLIC library), but `user` is free to use either signature of that, in any folder.

@@ -93,7 +93,7 @@ def test_editing_a_board_file_regenerates(project: Project, built: Project) -> N
 
 
 def test_editing_a_template_of_the_generator_regenerates(project: Project) -> None:
-    (template,) = project.path("tools/tvm_stm32/emit/templates").glob("network.c*")
+    (template,) = project.path("tools/tvm_stm32/emit/templates").glob("network.c.*")
     project.edit(str(template.relative_to(project.folder)), "/*\n", "/*\n * Another comment.\n")
     build = project.scons()
     assert build.actions[:2] == ["MODEL tiny", "CC tiny.o"]
