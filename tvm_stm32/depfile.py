@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from . import __version__
 from .boards import board_file
 from .frontends.onnx_locations import external_locations
 from .generator import PACKAGE, generator_files, package_records
@@ -53,6 +54,8 @@ def package_dependencies(*names: str) -> list[Path]:
 
 
 def _generator() -> list[Path]:
-    """Its files, and one that changes with the version of each package it works with."""
-    records = (Path(folder, "METADATA").absolute() for _, folder in package_records(sys.path).values())
-    return package_dependencies(*generator_files()) + sorted(path for path in records if path.is_file())
+    """Its files, and one that comes and goes with the version of each package: files of another may not be newer."""
+    own = Path(PACKAGE).with_name(f"tvm_stm32-{__version__}.dist-info")
+    records = [own, *(Path(folder).absolute() for _, folder in package_records(sys.path).values())]
+    found = sorted(record / "METADATA" for record in records if (record / "METADATA").is_file())
+    return package_dependencies(*generator_files()) + found
