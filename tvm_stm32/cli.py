@@ -239,7 +239,8 @@ def compile_command(
         raise click.UsageError("Missing option '-o' / '--output' or '--archive'.")
     if archive_module and archive is None:
         raise click.UsageError("--archive-module goes with --archive.")
-    from .commands import Choice, Record, board_text, compile_to_folder
+    from .commands import Choice, board_text, compile_to_folder
+    from .depfile import Record
 
     network = compile_to_folder(
         Choice(**choice), folder, with_runtime=not no_runtime, archive=archive, archive_module=archive_module,
@@ -335,7 +336,8 @@ cli.add_command(packs)
 @_record_options
 def arena_command(name: str, networks: tuple[str, ...], file: Path, **made: Any) -> None:
     """Write the C of an arena NAME for NETWORKS compiled with --shared-arena NAME: as large as the largest needs."""
-    from .commands import Record, arena_to_file
+    from .commands import arena_to_file
+    from .depfile import Record
 
     arena_to_file(name, networks, file, Record(**made))
     click.echo(f"{name}: arena of {', '.join(networks)} -> {file}")
@@ -347,7 +349,8 @@ def arena_command(name: str, networks: tuple[str, ...], file: Path, **made: Any)
 @_record_options
 def runtime_command(folder: Path, c_apis: tuple[str, ...], **made: Any) -> None:
     """Write the ai_* runtime's C files, which all networks of a program share."""
-    from .commands import Record, runtime_to_folder
+    from .depfile import Record
+    from .runtime_files import runtime_to_folder
 
     runtime_to_folder(folder, c_apis, Record(**made))
     click.echo(f"ai_runtime -> {folder}")

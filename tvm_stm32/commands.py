@@ -4,43 +4,32 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .boards import Board, load_board
-from .c_api import core_name, runtime_files
+from .boards import Board, board_file, load_board
+from .c_api import core_name
 from .capacity import check_capacity, elsewhere, fit_text
 from .cnames import check_arena_name, network_name
+from .depfile import NO_RECORD, Record, generator_dependencies, package_dependencies
 from .emit import emit
 from .emit.report import report, report_text
 from .errors import CapacityError, Error, ModelError, TargetError, quoted
 from .files import check_model_file, make_folder, write_atomically
 from .frontends import detect_format
+from .frontends.onnx_locations import external_locations
 from .library import Library, Pool
 from .own_process import leave_out_torch
-from .pool_files import OF_ARCHIVE, check_pins, load_pools, parse_pins
+from .pool_files import OF_ARCHIVE, OF_BOARD, check_pins, load_pools, parse_pins
 from .quiet import quiet
-from .resources import resource_dir
+from .runtime_files import copy_runtime, runtime_sources
 from .target import Target
 
 if TYPE_CHECKING:
     from .compiler import CompileOptions
 
 DEFAULT_CPU = "cortex-m4"
-RUNTIME_FILES = (
-    "include/ai_runtime.h",
-    "include/ai_runtime.hpp",
-    "include/ai_blocks.h",
-    "include/ai_kernels.h",
-    "include/ai_kernels_dsp.h",
-    "include/ai_kernels_float.h",
-    "include/ai_kernels_mve.h",
-    "include/ai_tvm_shim.h",
-    "src/ai_runtime.c",
-    "src/ai_nolibc.c",
-)
 
 
 @dataclass(frozen=True)
@@ -190,35 +179,6 @@ def _input_shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, shape
 
 
-@dataclass(frozen=True)
-class Record:
-    """What a build tool is left of a command, beside its outputs: ``depfile`` says what ``stamp`` was made from.
-
-    ``stamp`` is touched last, when all is written; without one the depfile is about the first output. ``one_rule``: see
-    :func:`~tvm_stm32.depfile.depfile_text`.
-    """
-
-    depfile: Path | None = None
-    stamp: Path | None = None
-    one_rule: bool = False
-
-    def __bool__(self) -> bool:
-        return self.depfile is not None or self.stamp is not None
-
-    def write(self, first_output: Path, dependencies: Callable[[], Iterable[Path]]) -> None:
-        """Write both. Raises :class:`Error` naming the file."""
-        for file in (self.depfile, self.stamp):
-            if file is not None:
-                make_folder(file.parent)
-        if self.depfile is not None:
-            from .depfile import depfile_text
-
-            text = depfile_text(self.stamp or first_output, dependencies(), one_rule=self.one_rule)
-            write_atomically({self.depfile: text})
-        if self.stamp is not None:
-            write_atomically({self.stamp: ""})
-
-
 def compile_to_folder(
     choice: Choice,
     folder: Path | None,
@@ -226,12 +186,12 @@ def compile_to_folder(
     with_runtime: bool,
     archive: Path | None = None,
     archive_module: str = "",
-    made: Record = Record(),
+    made: Record = NO_RECORD,
 ) -> Library:
     """Compile a model and write its files (and the runtime's) into ``folder``, and all of it into ``archive``.
 
     ``archive_module`` names the archive's module. With ``made``, files whose content stays keep their times.
-    """  # fmt: skip
+    """
     if made and choice.name and network_name(choice.name) != choice.name:
         # Whoever asks for a record knows the names of the outputs beforehand.
         raise Error(f"--name: {quoted(choice.name)} is no C name of a network", hint=network_name(choice.name))
@@ -244,29 +204,30 @@ def compile_to_folder(
     if folder is not None:
         emit(library, folder, choice.c_api, keep_unchanged=bool(made))
         if with_runtime:
-            _copy_runtime(folder, (choice.c_api,), keep_unchanged=bool(made))
+            copy_runtime(folder, (choice.c_api,), keep_unchanged=bool(made))
     if made:
-        from .depfile import compile_dependencies
-
         first = folder / f"{library.name}.c" if folder is not None else archive
         assert first is not None
-        with_it = _runtime_sources((choice.c_api,)) if with_runtime else []
-        made.write(first, lambda: [*compile_dependencies(choice), *with_it])
+        with_it = runtime_sources((choice.c_api,)) if with_runtime else []
+        made.write(first, lambda: [*_dependencies(choice), *with_it])
     return library
 
 
-def runtime_to_folder(folder: Path, c_apis: tuple[str, ...], made: Record = Record()) -> None:
-    """Write the runtime's files into ``folder``, and what these C interfaces add to it."""
-    make_folder(folder)
-    _copy_runtime(folder, c_apis, keep_unchanged=bool(made))
-    if made:
-        from .depfile import package_dependencies
+def _dependencies(choice: Choice) -> list[Path]:
+    """Files that decide what ``choice`` becomes: the model, those it names, those of the board and the generator."""
+    found = [choice.file]
+    if choice.file.is_dir():
+        found = sorted(path for path in choice.file.rglob("*") if path.is_file())
+    elif choice.file.suffix == ".onnx":
+        found += [choice.file.parent / place for place in external_locations(choice.file)]
+    found += [choice.params] if choice.params is not None else []
+    found += [Path(choice.pools)] if choice.pools not in ("", OF_BOARD, OF_ARCHIVE) else []
+    board = board_file(choice.board) if choice.board is not None else None
+    found += [board, board.parent / "board.schema.json"] if board is not None else []
+    return [path for path in found if path.exists()] + generator_dependencies()
 
-        own = package_dependencies("c_api.py", "commands.py")
-        made.write(folder / "ai_runtime.c", lambda: [*_runtime_sources(c_apis), *own])
 
-
-def arena_to_file(name: str, networks: tuple[str, ...], file: Path, made: Record = Record()) -> None:
+def arena_to_file(name: str, networks: tuple[str, ...], file: Path, made: Record = NO_RECORD) -> None:
     """Write the C of an arena for ``networks``."""
     from .emit.arena import arena_text
 
@@ -274,19 +235,7 @@ def arena_to_file(name: str, networks: tuple[str, ...], file: Path, made: Record
     make_folder(file.parent)
     write_atomically({file: text})
     if made:
-        from .depfile import package_dependencies
-
         made.write(file, lambda: package_dependencies("emit/arena.py", "cnames.py", "commands.py"))
-
-
-def _runtime_sources(c_apis: tuple[str, ...]) -> list[Path]:
-    names = dict.fromkeys([*RUNTIME_FILES, *(name for c_api in c_apis for name in runtime_files(c_api))])
-    return [resource_dir("runtime") / name for name in names]
-
-
-def _copy_runtime(folder: Path, c_apis: tuple[str, ...], *, keep_unchanged: bool) -> None:
-    contents = {folder / source.name: source.read_bytes() for source in _runtime_sources(c_apis)}
-    write_atomically(contents, keep_unchanged=keep_unchanged)
 
 
 def board_text(library: Library, board: str | None) -> str:

@@ -3,25 +3,50 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from . import __version__
-from .boards import board_file
-from .frontends.onnx_locations import external_locations
+from .files import make_folder, write_atomically
 from .generator import PACKAGE, generator_files, package_records
-from .pool_files import OF_ARCHIVE, OF_BOARD
 
-if TYPE_CHECKING:
-    from .commands import Choice
+
+@dataclass(frozen=True)
+class Record:
+    """What a build tool is left of a command, beside its outputs: ``depfile`` says what ``stamp`` was made from.
+
+    ``stamp`` is touched last, when all is written; without one the depfile is about the first output. ``one_rule``: see
+    :func:`depfile_text`.
+    """
+
+    depfile: Path | None = None
+    stamp: Path | None = None
+    one_rule: bool = False
+
+    def __bool__(self) -> bool:
+        return self.depfile is not None or self.stamp is not None
+
+    def write(self, first_output: Path, dependencies: Callable[[], Iterable[Path]]) -> None:
+        """Write both. Raises :class:`Error` naming the file."""
+        for file in (self.depfile, self.stamp):
+            if file is not None:
+                make_folder(file.parent)
+        if self.depfile is not None:
+            text = depfile_text(self.stamp or first_output, dependencies(), one_rule=self.one_rule)
+            write_atomically({self.depfile: text})
+        if self.stamp is not None:
+            write_atomically({self.stamp: ""})
+
+
+NO_RECORD = Record()
 
 
 def depfile_text(target: Path, files: Iterable[Path], *, one_rule: bool = False) -> str:
     """A rule that lets ``target`` depend on ``files``.
 
     Then one without a recipe for each file, as compilers' ``-MP``: make takes a file that is gone for changed.
-    CMake does that by itself, and up to 3.22 takes them for more targets: ``one_rule`` leaves them out. Paths stay
+    CMake does that by itself, and 3.22 fails on them: ``one_rule`` leaves them out. Paths stay
     as they are given. Those no rule can name (with a line break) are left out.
     """
     names = [_escaped(file) for file in dict.fromkeys(files) if not {"\n", "\r"} & set(str(file))]
@@ -34,26 +59,12 @@ def _escaped(path: Path) -> str:
     return text.replace(" ", "\\ ").replace("#", "\\#")
 
 
-def compile_dependencies(choice: Choice) -> list[Path]:
-    """Files that decide what ``choice`` becomes: the model, those it names, those of the board and the generator."""
-    found = [choice.file]
-    if choice.file.is_dir():
-        found = sorted(path for path in choice.file.rglob("*") if path.is_file())
-    elif choice.file.suffix == ".onnx":
-        found += [choice.file.parent / place for place in external_locations(choice.file)]
-    found += [choice.params] if choice.params is not None else []
-    found += [Path(choice.pools)] if choice.pools not in ("", OF_BOARD, OF_ARCHIVE) else []
-    board = board_file(choice.board) if choice.board is not None else None
-    found += [board, board.parent / "board.schema.json"] if board is not None else []
-    return [path for path in found if path.exists()] + _generator()
-
-
 def package_dependencies(*names: str) -> list[Path]:
     """Files of this package."""
     return [Path(PACKAGE, name) for name in names]
 
 
-def _generator() -> list[Path]:
+def generator_dependencies() -> list[Path]:
     """Its files, and one that comes and goes with the version of each package: files of another may not be newer."""
     own = Path(PACKAGE).with_name(f"tvm_stm32-{__version__}.dist-info")
     records = [own, *(Path(folder).absolute() for _, folder in package_records(sys.path).values())]

@@ -26,8 +26,11 @@ del sys.argv[1:4]
 with log.open("a") as stream:
     stream.write(" ".join(word for word in sys.argv[1:3]) + "\\n")
 sys.path.insert(0, root)
-from tvm_stm32 import compiler
 from tvm_stm32.cli import main
+
+if sys.argv[1] != "compile":
+    sys.exit(main())
+from tvm_stm32 import compiler
 
 compile_model = compiler.compile_model
 

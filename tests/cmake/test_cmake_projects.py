@@ -14,9 +14,9 @@ from support import need_board
 from tvm_stm32 import __version__
 from tvm_stm32.boards import load_board
 from tvm_stm32.c_api import C_APIS, core_name, interface_files, runtime_files, snippet_files
-from tvm_stm32.commands import RUNTIME_FILES
 from tvm_stm32.emit import OUTPUT_SUFFIXES, WEIGHTS_SUFFIX
 from tvm_stm32.project.linker import linker_script
+from tvm_stm32.runtime_files import RUNTIME_FILES
 
 # As STM32CubeMX writes a project, with the plain signature of target_link_libraries.
 CUBEMX_ROOT = """
