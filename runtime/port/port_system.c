@@ -1,5 +1,8 @@
 /* Stack depth and time of any Cortex-M: a painted stack, SysTick, on boards the cycle counter of the debug unit. */
 #include "port.h"
+#if defined(PORT_BOARD)
+#include "port_board.h"
+#endif
 
 #define SYST_CSR (*(volatile uint32_t *)0xE000E010U)
 #define SYST_RVR (*(volatile uint32_t *)0xE000E014U)
@@ -31,9 +34,19 @@
 #define STACK_PATTERN 0xA5A55A5AU
 #define STACK_PATTERN_TEXT "0xA5A55A5A"
 
-extern uint32_t __stack_top[];
-extern uint32_t __stack_limit[];
+/* Weak: the linker script of a pack has others. */
+extern uint32_t __stack_top[] __attribute__((weak));
+extern uint32_t __stack_limit[] __attribute__((weak));
 
+/* Constructors of C++ objects and functions marked so. */
+typedef void (*port_constructor)(void);
+extern port_constructor __init_array_start[];
+extern port_constructor __init_array_end[];
+
+/* The application; what it returns is the exit code. It may as well be main(void). */
+int main(int argc, char **argv);
+
+void port_program_start(void) __attribute__((noreturn));
 void SysTick_Handler(void);
 void port_stack_note_peak(void);
 
@@ -90,6 +103,22 @@ __attribute__((naked)) void port_stack_paint(void)
                      ".ltorg");
 }
 
+void port_program_start(void)
+{
+    port_constructor *constructor;
+
+    if (__stack_limit != NULL) {
+        port_stack_paint();
+    }
+#if defined(PORT_BOARD)
+    port_board_start();
+#endif
+    for (constructor = __init_array_start; constructor < __init_array_end; constructor++) {
+        (*constructor)();
+    }
+    port_exit(main(0, NULL));
+}
+
 uint32_t port_stack_used(void)
 {
     return bytes_between(lowest_used(), port_stack_painted_to);
@@ -110,7 +139,8 @@ uint32_t port_stack_size(void)
     return bytes_between(__stack_limit, __stack_top);
 }
 
-void SysTick_Handler(void)
+/* Weak: an application that has its own gives up port_ticks(). */
+__attribute__((weak)) void SysTick_Handler(void)
 {
     tick_wraps++;
 }

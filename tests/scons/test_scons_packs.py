@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -161,7 +162,8 @@ class Packs:
         self.project = Project(folder)
         self.packs = folder / "packs"
         self.packs.mkdir(parents=True)
-        monkeypatch.setenv(PACK_ROOT, str(folder.parent / "cache"))
+        self.cache = folder.parent / "cache of packs"
+        monkeypatch.setenv(PACK_ROOT, str(self.cache))
         copy_tools(folder / "tools")
         write_model(folder / "model.onnx")
         self.project.write("SConstruct", SCONSTRUCT)
@@ -228,11 +230,27 @@ def test_a_device_of_a_pack_is_built_run_and_updated(packs: Packs) -> None:
     assert not did(fourth.output, "CC", "MODEL", "CONFIG")
     assert "mine" in project.path("RTE/Device/hal_conf.h").read_text()
     command = next(line for line in fourth.output.splitlines() if "packs merged" in line).partition("tvm-stm32 ")[2]
-    words = command.split()
+    words = shlex.split(command)
     cli.main([*words[:2], str(project.path(words[2])), *words[3:]], standalone_mode=False)
     assert "has another" not in project.scons().output
-    project.scons("-c")
-    assert project.path("RTE/Device/hal_conf.h").is_file()
+
+    # Sources include the device's header by a macro.
+    more["Include/toy.h"] = HEADER.replace("#endif\n", "#define TOY_MORE 1\n#endif\n", 1)
+    packs.release(toy_pack("1.3.0", **more))
+    assert did(project.scons().output, "CC", "MODEL") == [
+        "CC hal.o", "CC hal_more.o", "CC one.o", "CC own.o", "CC system_toy.o", "CC two.o"
+    ]  # fmt: skip
+    # Another number of an interrupt is another place among the vectors.
+    more["Include/toy.h"] = more["Include/toy.h"].replace("TIM2_IRQn = 5", "TIM2_IRQn = 7")
+    packs.release(toy_pack("1.4.0", **more))
+    built = did(project.scons().output, "CC", "MODEL")
+    assert {"CC one.o", "CC port_startup.o", "CC startup.o"} <= set(built) and "MODEL tiny" not in built
+    assert run_image(project.path("build/two.elf"), board).values["status"] == "ok"
+    text = project.path("build/two.elf").read_bytes()
+    assert str(packs.cache).encode() not in text
+
+    project.scons("-c", variables={PACK_ROOT: str(packs.cache / "elsewhere")})
+    assert project.path("RTE/Device/hal_conf.h").is_file() and not project.path("build/one.elf").exists()
 
 
 def test_what_is_wrong_is_said_with_the_users_line(packs: Packs, tmp_path: Path) -> None:
@@ -246,7 +264,15 @@ def test_what_is_wrong_is_said_with_the_users_line(packs: Packs, tmp_path: Path)
     project.edit("SConstruct", '"TOY404"', '"TOY101"')
     project.edit("SConstruct", '"Device:Startup"', '"Device:Strtup"')
     assert "no component 'Device:Strtup'" in project.scons(fails=True).output
-    project.edit("SConstruct", '"Device:Strtup"', '"Device:Startup"')
+    project.edit("SConstruct", '"Device:Strtup"', '"Acme::Device:Startup@>=1.0.0"')
+    assert "DEVICE" in project.scons("build/cmsis").output and not project.path("=1.0.0").exists()
+    project.scons("-c")
+    project.path("build").rename(project.path("was"))
+    project.path("RTE").rename(project.path("was/RTE"))
+    project.edit("SConstruct", '"Acme::Device:Startup@>=1.0.0"', '"Device:Startup"')
+    project.edit("SConstruct", 'packs="packs.lock"', 'packs=["packs.lock"]')
+    assert "CmsisDevice: packs is ['packs.lock']" in project.scons(fails=True).output
+    project.edit("SConstruct", 'packs=["packs.lock"]', 'packs="packs.lock"')
     nowhere = {PACK_ROOT: str(tmp_path / "other")}
     fails = project.scons(fails=True, variables=nowhere).output
     assert "not installed: Acme::Toy_DFP@1.0.0" in fails and "tvm-stm32 packs install" in fails
@@ -270,3 +296,23 @@ def test_a_board_of_the_project_needs_no_pack(tmp_path: Path) -> None:
     assert "flags -mcpu=cortex-m4 -mthumb" in build.output
     assert len(build.of("LINK")) == 3 and project.scons("BOARD=nucleo-f401re").is_null
     assert Image(project.path("build/own.elf")).words(0x08000000, 1) == [0x20018000]
+
+
+def test_a_board_file_and_the_vectors_of_its_chip(packs: Packs) -> None:
+    """Clocks and console of the board, interrupts and components of the pack."""
+    project = packs.project
+    packs.release(toy_pack("1.0.0"))
+    project.write(
+        "mine.yaml",
+        "name: mine\ntitle: Mine\ndevice: TOY101\ncpu: cortex-m4\nclock_hz: 100000000\nmemories:\n"
+        "  - {name: FLASH, origin: 0x08000000, size: 256K, access: rx}\n"
+        "  - {name: RAM, origin: 0x20000000, size: 32K, access: rwx}\n"
+        "image: {flash: FLASH, ram: RAM}\nemulator: {stand_in: mps2-an386}\n",
+    )
+    project.edit("SConstruct", '"TOY101", packs="packs.lock"', '"mine.yaml"')
+    project.scons()
+    board = load_board(project.path("mine.yaml"))
+    assert run_image(project.path("build/one.elf"), board).values["status"] == "ok"
+    assert Image(project.path("build/own.elf")).words(0x08000000, 1) == [0x20008000]
+    assert not project.path("build/cmsis/mine/mine.yaml").exists()
+    assert project.scons().is_null

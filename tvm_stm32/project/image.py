@@ -19,8 +19,8 @@ _VECTOR_WORDS = 16
 _WEIGHTS_SECTION = ".nn_weights"
 _ARENA_SECTION = ".nn_arena"
 _POOL_SECTION = ".nn_pool_"
-# Of functions' addresses, which the linker calls writable.
-_TABLES = (".init_array", ".preinit_array", ".fini_array")
+# Others that are called writable hold tables for start-up code.
+_VARIABLES = (".data", ".bss", _ARENA_SECTION, _POOL_SECTION)
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,8 @@ def check_image(elf: Path, board: Board, *, emulated: bool = True) -> None:
                 f"{place} is outside " + ", ".join(home.name for home in homes),
                 hint="check the linker script's MEMORY regions",
             )
-        if section.writable and not section.name.startswith(_TABLES) and "w" not in home.access:
+        is_variables = not section.loaded or section.name.startswith(_VARIABLES)
+        if section.writable and is_variables and "w" not in home.access:
             raise FirmwareError(
                 f"{place} holds variables, but {home.name} cannot be written",
                 hint=f"a linker script that places it: {section.name} (NOLOAD) : {{ *({section.name}) }} > RAM",
