@@ -34,7 +34,7 @@
 #define STACK_PATTERN 0xA5A55A5AU
 #define STACK_PATTERN_TEXT "0xA5A55A5A"
 
-/* Weak: the linker script of a pack has others. */
+/* Weak: the linker script of a pack has others; then no stack is painted or measured. */
 extern uint32_t __stack_top[] __attribute__((weak));
 extern uint32_t __stack_limit[] __attribute__((weak));
 
@@ -66,7 +66,7 @@ static uint32_t bytes_between(const uint32_t *low, const uint32_t *high)
 
 static const uint32_t *lowest_used(void)
 {
-    const uint32_t *word = __stack_limit;
+    const uint32_t *word = (__stack_limit != NULL) ? __stack_limit : port_stack_painted_to;
 
     while ((word < port_stack_painted_to) && (*word == STACK_PATTERN)) {
         word++;
@@ -92,7 +92,9 @@ __attribute__((naked)) void port_stack_paint(void)
                      "ldr r1, =port_stack_painted_to\n\t"
                      "str r0, [r1]\n\t"
                      "ldr r1, =__stack_limit\n\t"
-                     "ldr r2, =" STACK_PATTERN_TEXT "\n"
+                     "ldr r2, =" STACK_PATTERN_TEXT "\n\t"
+                     "cmp r1, #0\n\t"
+                     "beq 2f\n"
                      "1:\n\t"
                      "cmp r1, r0\n\t"
                      "bhs 2f\n\t"
@@ -107,9 +109,7 @@ void port_program_start(void)
 {
     port_constructor *constructor;
 
-    if (__stack_limit != NULL) {
-        port_stack_paint();
-    }
+    port_stack_paint();
 #if defined(PORT_BOARD)
     port_board_start();
 #endif
@@ -128,7 +128,7 @@ uint32_t port_stack_peak(void)
 {
     uint32_t peak = 0U;
 
-    if (port_stack_painted_to != NULL) {
+    if ((port_stack_painted_to != NULL) && (__stack_limit != NULL)) {
         peak = bytes_between(lowest_used(), __stack_top);
     }
     return (peak > stack_peak) ? peak : stack_peak;

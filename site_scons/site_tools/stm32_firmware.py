@@ -275,6 +275,7 @@ def firmware(
     map_file = folder.File(os.path.splitext(name)[0] + ".map")
     linked = derived.Program([objects.File("linked.elf"), map_file], inputs)
     derived.Depends(linked, script)
+    derived["TVMSTM32MAP"] = map_file
     image = Image(_checked(derived, folder.File(name), linked[0], board))
     image.map = map_file
     image.linker_script = script
@@ -370,7 +371,8 @@ def generate(env) -> None:
         TVMSTM32LDCOMSTR="",
         TVMSTM32CONFIGCOM="$TVMSTM32 board-config --console $_TVMSTM32CONSOLE $( --board $TVMSTM32BOARD -o $TARGET $)",
         TVMSTM32CONFIGCOMSTR="",
-        TVMSTM32CHECKCOM="$TVMSTM32 check-image $_TVMSTM32PLACE $( $SOURCE --board $TVMSTM32BOARD $)",
+        TVMSTM32CHECKCOM="$TVMSTM32 check-image $_TVMSTM32PLACE "
+        "$( $SOURCE --board $TVMSTM32BOARD --map $TVMSTM32MAP $)",
         TVMSTM32CHECKCOMSTR="",
         TVMSTM32KEEPCOM=f"$( {keep} $)",
         TVMSTM32RUNCOM="$TVMSTM32 run-image $SOURCE --report ${SOURCES[1]} --board $TVMSTM32BOARD $_TVMSTM32RUNFLAGS",

@@ -89,6 +89,8 @@ class Device:
         vectors = ["PORT_VECTORS"] if self.has_vectors and not self.brings_startup else []
         known = {str(define) for define in env.Flatten([env.get("CPPDEFINES", [])])}
         env.Append(CPPDEFINES=[define for define in [*self.defines, *vectors] if define not in known])
+        if "AI_USE_SECTIONS" not in self.defines:
+            env["CPPDEFINES"] = [define for define in env["CPPDEFINES"] if str(define) != "AI_USE_SECTIONS"]
         env["CPPPATH"] = [*env["CPPPATH"], *self.include]
         env.Append(LIBS=self.libraries)
         # Objects and images are the same wherever the cache is.
@@ -161,6 +163,9 @@ def cmsis_device(
             raise Error(f"CmsisDevice: '{node.name}' of a component is compiled by nothing", hint=", ".join(COMPILED))
     startup = [node for node in code if node.name.lower().startswith("startup")]
     device.brings_startup = bool(startup)
+    if startup and scripts:
+        # The pack's script has no section for arena and pools.
+        device.defines = [define for define in device.defines if define != "AI_USE_SECTIONS"]
     device.linker_script = scripts[0] if startup and scripts else made[3]
     device.system = [node for node in code if node.name.lower().startswith("system_")]
     device.maps = [f"-ffile-prefix-map={of['folder']}={pack.partition('@')[0]}" for pack, of in plan["packs"].items()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tvm_stm32.boards import load_board
 from tvm_stm32.cli import cli
 from tvm_stm32.project.emulator import run_image
 from tvm_stm32.project.image import Image
+from tvm_stm32.project.linker import linker_script
 
 SCONSTRUCT = (
     HEAD.replace('"stm32_firmware"]', '"stm32_firmware", "stm32_packs"]')
@@ -245,6 +247,11 @@ def test_a_device_of_a_pack_is_built_run_and_updated(packs: Packs) -> None:
     packs.release(toy_pack("1.4.0", **more))
     built = did(project.scons().output, "CC", "MODEL")
     assert {"CC one.o", "CC port_startup.o", "CC startup.o"} <= set(built) and "MODEL tiny" not in built
+    # A name that no interrupt has.
+    project.edit("two.c", "TIM2_IRQHandler(void)", "TIM22_IRQHandler(void)")
+    assert "note: TIM22_IRQHandler is in no vector of linked.elf, and left out" in project.scons().output
+    project.edit("two.c", "TIM22_IRQHandler(void)", "TIM2_IRQHandler(void)")
+    assert "in no vector" not in project.scons().output
     assert run_image(project.path("build/two.elf"), board).values["status"] == "ok"
     text = project.path("build/two.elf").read_bytes()
     assert str(packs.cache).encode() not in text
@@ -315,4 +322,51 @@ def test_a_board_file_and_the_vectors_of_its_chip(packs: Packs) -> None:
     assert run_image(project.path("build/one.elf"), board).values["status"] == "ok"
     assert Image(project.path("build/own.elf")).words(0x08000000, 1) == [0x20008000]
     assert not project.path("build/cmsis/mine/mine.yaml").exists()
+    assert project.scons().is_null
+
+
+# What a start-up file of Arm's packs does: newlib's start is next.
+STARTUP = """
+extern unsigned __stack_top[], __data_load__[], __data_start__[], __data_end__[], __bss_start__[], __bss_end__[];
+extern void _start(void) __attribute__((noreturn));
+void Reset_Handler(void) __attribute__((noreturn));
+void Default_Handler(void) __attribute__((noreturn));
+void TIM2_IRQHandler(void) __attribute__((weak, noreturn, alias("Default_Handler")));
+typedef void (*vector)(void);
+__attribute__((used, section(".isr_vector"))) const vector vectors[22] = {
+    (vector)__stack_top, Reset_Handler, [2 ... 20] = Default_Handler, TIM2_IRQHandler};
+void Default_Handler(void) { for (;;) { } }
+void Reset_Handler(void)
+{
+    unsigned *to, *from = __data_load__;
+    *(volatile unsigned long *)0xE000ED88UL |= 0xFUL << 20;
+    *(volatile unsigned long *)0xE000ED24UL |= 1UL << 18;
+    for (to = __data_start__; to < __data_end__; to++) { *to = *from++; }
+    for (to = __bss_start__; to < __bss_end__; to++) { *to = 0; }
+    _start();
+}
+"""
+
+
+def test_start_up_code_and_linker_script_of_a_pack(packs: Packs) -> None:
+    project = packs.project
+    script = linker_script(load_board("mps2-an386")).replace("*(.nn_arena .nn_arena.*)", "").replace(".nn_pool_", ".x_")
+    script = script.replace("LENGTH = 0x400000", "LENGTH = 0x10000")
+    names = ("__stack_limit", "__fault_stack")
+    script = "\n".join(line for line in script.splitlines() if not any(name in line for name in names))
+    body = BODY.replace(
+        "</components>",
+        """<component Cclass="Device" Cgroup="Own" Cversion="1.0.0"><files>
+        <file category="sourceC" name="Own/startup_toy.c" attr="config"/>
+        <file category="linkerScript" name="Own/toy.ld" attr="config"/></files></component></components>""",
+    )
+    pack = toy_pack("1.0.0", **{"Own/startup_toy.c": STARTUP, "Own/toy.ld": script})
+    packs.release(replace(pack, body=body))
+    project.edit("SConstruct", '"Device:HAL:Common"', '"Device:HAL:Common", "Device:Own"')
+    text = project.path("SConstruct").read_text()
+    project.write("SConstruct", text[: text.index("own = env.Clone")])
+    build = project.scons()
+    assert "CC startup_toy.o" in did(build.output, "CC") and "CC port_startup.o" not in did(build.output, "CC")
+    board = load_board(project.path("build/cmsis/toy101/toy101.yaml"))
+    assert run_image(project.path("build/one.elf"), board).values["status"] == "ok"
     assert project.scons().is_null

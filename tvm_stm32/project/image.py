@@ -307,8 +307,20 @@ def image_sizes(elf: Path, map_file: Path | None = None, *, runtime_objects: Col
 
 
 # " .text.name  0x08000040  0x1c path/to/object.o", the name sometimes alone on the line before.
+_DISCARDED = re.compile(r"^ \.text\.(?P<name>\w+_IRQHandler)\s+0x0+\s+0x(?P<size>[0-9a-f]+)", re.MULTILINE)
 _PIECE = re.compile(r"^ (?P<name>\S+)?\s+0x(?P<address>[0-9a-f]+)\s+0x(?P<size>[0-9a-f]+)\s+(?P<origin>\S.*)$")
 _OUTPUT = re.compile(r"^(?P<name>\.\S+)(\s|$)")
+
+
+def lost_handlers(map_file: Path) -> list[str]:
+    """Interrupt handlers that the linker left out since no vector names them, by the linker's map; sorted."""
+    try:
+        text = map_file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    found = {match["name"] for match in _DISCARDED.finditer(text) if int(match["size"], 16)}
+    # One name may stand for several functions, of which another is there.
+    return sorted(name for name in found if not re.search(rf"^ \.text\.{name}\s+0x0*[1-9a-f]", text, re.MULTILINE))
 
 
 def _pieces(map_file: Path) -> Iterator[tuple[str, str, int]]:
