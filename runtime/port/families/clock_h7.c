@@ -53,20 +53,7 @@ static int start_supply(void)
     return reg_wait(PWR_D3CR, D3CR_VOSRDY, D3CR_VOSRDY);
 }
 
-static int start_source(void)
-{
-#if PORT_USE_HSE
-    reg_change(RCC_CR, CR_HSEBYP, PORT_HSE_BYPASS ? CR_HSEBYP : 0U);
-    reg_change(RCC_CR, CR_HSEON, CR_HSEON);
-    return reg_wait(RCC_CR, CR_HSERDY, CR_HSERDY);
-#elif PORT_USE_CSI
-    reg_change(RCC_CR, CR_CSION, CR_CSION);
-    return reg_wait(RCC_CR, CR_CSIRDY, CR_CSIRDY);
-#else
-    reg_change(RCC_CR, CR_HSION, CR_HSION);
-    return reg_wait(RCC_CR, CR_HSIRDY, CR_HSIRDY);
-#endif
-}
+#include "port_oscillator.h"
 
 static int start_pll(void)
 {
