@@ -7,6 +7,7 @@ as the pack had it.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from tvm_stm32.files import make_folder, write_atomically
 from .safe_xml import read_bytes
 
 _MARK = ".base@"
+_VERSION = re.compile(r"[0-9][0-9A-Za-z.+_-]{0,99}")
 _LONGEST_DIFFERENCE = 400
 
 
@@ -28,6 +30,10 @@ class ConfigFile:
     target: Path
     version: str
     pack: str = ""
+
+    def __post_init__(self) -> None:
+        if not _VERSION.fullmatch(self.version):
+            raise Error(f"{quoted(self.version)} is no version of a pack", hint="such as 1.2.3")
 
     @property
     def base(self) -> Path:
@@ -75,7 +81,7 @@ class ConfigFile:
             raise PackError(f"{quoted(str(self.target))} is not there", hint="a build copies it")
         write_atomically({self.base: read_bytes(self.source)})
         for path in _siblings(self.target):
-            if path.name.startswith(f"{self.target.name}{_MARK}") and path != self.base:
+            if path.name.startswith(f"{self.target.name}{_MARK}") and path != self.base and path.is_file():
                 path.unlink()
 
 

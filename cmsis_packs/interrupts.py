@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import operator
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tvm_stm32.errors import PackError, quoted
@@ -15,10 +19,15 @@ from .values import number
 MOST_INTERRUPTS = 480
 """Of an Armv8-M core with all registers of the interrupt controller; others have 240 or 32."""
 
-_ENUM = re.compile(r"enum\s*(?:\w+\s*)?\{(?P<body>[^{}]*)\}\s*IRQn_Type\s*;")
-_ENTRY = re.compile(
-    r"\s*(?P<name>[A-Za-z_]\w{0,120})\s*(?:=\s*(?P<value>[-+]?\s*(?:0[xX][0-9a-fA-F]+|\d+))[uUlL]*)?\s*"
-)
+_ATTRIBUTES = r"(?:__attribute__\s*\(\([^()]*\)\)\s*)?"
+_ENUM = re.compile(rf"enum\s*{_ATTRIBUTES}(?:\w+\s*)?{{(?P<body>[^{{}}]*)}}\s*{_ATTRIBUTES}IRQn_Type\s*;")
+_NAMED = re.compile(r"typedef\s+enum\s+(\w+)\s+IRQn_Type\s*;")
+_ENTRY = re.compile(r"\s*(?P<name>[A-Za-z_]\w{0,120})\s*(?:=\s*(?P<value>[^=,;{}]{1,200}))?\s*")
+_NUMBER = re.compile(r"(?i)\b(0x[0-9a-f]{1,8}|0b[01]{1,32}|[0-9]{1,10})[ul]*\b")
+_OPERATIONS: dict[type, Callable[[int, int], int]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.BitOr: operator.or_, ast.Mult: operator.mul,
+    ast.LShift: lambda a, b: a << min(b, 32) if b >= 0 else 0,
+}  # fmt: skip
 _NAME = re.compile(r"[A-Za-z_]\w{0,120}")
 _SUFFIX = "_IRQn"
 _SECONDS = 60
@@ -37,33 +46,74 @@ def interrupts_of_header(
     """
     words = [*compiler, "-E", "-P", *(f"-D{define}" for define in defines)]
     words += [f"-I{folder}" for folder in (header.parent, *folders)]
-    words += ["-x", "c", str(header)]
-    try:
-        done = subprocess.run(words, capture_output=True, timeout=_SECONDS, check=False, stdin=subprocess.DEVNULL)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise PackError(f"cannot run the preprocessor of {quoted(compiler[0])}", why=str(error)) from error
-    text = done.stdout[:_LONGEST_OUTPUT].decode("utf-8", "replace")
-    lines = done.stderr.decode("utf-8", "replace").splitlines()
+    text, complaints = _preprocessed([*words, "-x", "c", str(header)])
     # Of a header that was not told which device it is for.
-    refused = next((line for line in lines if "#error" in line), "")
+    refused = next((line for line in complaints if "error: #error" in line), "")
     found = _ENUM.search(text)
+    if found is None and (named := _NAMED.search(text)) is not None:
+        found = re.search(rf"enum\s+{named[1]}\s*{{(?P<body>[^{{}}]*)}}", text)
     if found is None or refused:
-        why = refused or next((line for line in lines if "error" in line), "")
+        why = refused or next((line for line in complaints if "error" in line), "")
         raise PackError(f"the header {quoted(header.name)} has no IRQn_Type", why=why)
     names: dict[int, str] = {}
+    values: dict[str, int] = {}
     value = -1
     for entry in found["body"].split(","):
         if not entry.strip():
             continue
         match = _ENTRY.fullmatch(entry)
-        if match is None:
+        given = match["value"] if match is not None else None
+        known_value = _constant(given, values) if given else value + 1
+        if match is None or known_value is None:
             raise PackError(f"the header {quoted(header.name)}: {quoted(entry.strip())} in IRQn_Type is no constant")
-        given = match["value"]
-        value = int(given.replace(" ", ""), 0) if given else value + 1
+        value = values[match["name"]] = known_value
         # Two names of one interrupt: vectors are called after the first.
         if value >= 0:
             names.setdefault(value, match["name"].removesuffix(_SUFFIX))
     return _checked(names, header.name)
+
+
+def _preprocessed(words: Sequence[str]) -> tuple[str, list[str]]:
+    """What a preprocessor writes, and the lines of its complaints; neither without bound."""
+    try:
+        with tempfile.TemporaryFile() as errors:
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
+            timer = threading.Timer(_SECONDS, process.kill)
+            timer.start()
+            assert process.stdout is not None
+            text = process.stdout.read(_LONGEST_OUTPUT)
+            process.kill()
+            process.stdout.close()
+            process.wait()
+            timer.cancel()
+            errors.seek(0)
+            return text.decode("utf-8", "replace"), errors.read(1 << 20).decode("utf-8", "replace").splitlines()
+    except OSError as error:
+        raise PackError(f"cannot run the preprocessor of {quoted(words[0])}", why=str(error)) from error
+
+
+def _constant(text: str, known: Mapping[str, int]) -> int | None:
+    """The value of an expression of numbers and names of the enumeration; None for anything else."""
+
+    def plain(match: re.Match[str]) -> str:
+        digits = match[1]
+        return str(int(digits, 8)) if re.fullmatch("0[0-7]+", digits) else str(int(digits, 0) if digits != "0" else 0)
+
+    def value(node: ast.AST) -> int:
+        if isinstance(node, ast.Constant) and isinstance(node.value, int):
+            return node.value
+        if isinstance(node, ast.Name):
+            return known[node.id]
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+            return -value(node.operand) if isinstance(node.op, ast.USub) else value(node.operand)
+        if isinstance(node, ast.BinOp):
+            return _OPERATIONS[type(node.op)](value(node.left), value(node.right))
+        raise ValueError
+
+    try:
+        return value(ast.parse(_NUMBER.sub(plain, text.strip()), mode="eval").body)
+    except (ValueError, KeyError, SyntaxError, RecursionError, MemoryError):
+        return None
 
 
 def interrupts_of_svd(path: Path) -> dict[int, str]:
@@ -87,14 +137,19 @@ def _value(element: Element) -> int:
 
 def _checked(names: Mapping[int, str], where: str) -> dict[int, str]:
     """``names`` by number; a second interrupt of one name has its number behind it."""
-    taken: dict[str, int] = {}
-    for value, name in names.items():
-        taken.setdefault(name, value)
+    taken: set[str] = set()
+    checked = {}
+    for value, name in sorted(names.items()):
         if value >= MOST_INTERRUPTS:
             raise PackError(f"{where}: interrupt {quoted(name)} is number {value:,} of at most {MOST_INTERRUPTS}")
         if not _NAME.fullmatch(name):
             raise PackError(f"{where}: interrupt {value} is called {quoted(name)}, which is no C name")
-    return {v: name if taken[name] == v else f"{name}_{v}" for v, name in sorted(names.items())}
+        unique = name
+        while unique in taken or (unique != name and unique in names.values()):
+            unique = f"{unique}_{value}"
+        taken.add(unique)
+        checked[value] = unique
+    return checked
 
 
 def vector_list(interrupts: Mapping[int, str]) -> str:

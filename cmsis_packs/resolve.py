@@ -61,11 +61,12 @@ def resolve(
     compiler: str = "GCC",
     security: Security = "TZ-disabled",
     others: Sequence[Component] = (),
+    known: Sequence[Pack] = (),
 ) -> Resolution:
     """The files of ``pack`` for ``components`` (``Vendor::Class:Group:Sub&Variant@version``) on ``device``.
 
     ``others`` are components chosen from other packs: conditions see them, their files are not listed, but those of
-    interfaces they implement are. ``processor``,
+    interfaces they implement are; ``known`` are packs that hints may name components of. ``processor``,
     ``compiler`` and ``security`` are as in :meth:`Environment.of`. Raises :class:`PackError` that names the component,
     and the conditions or components it lacks.
     """
@@ -80,7 +81,9 @@ def resolve(
             raise PackError(
                 f"component {quoted(str(component))} lacks something on device {quoted(device.name)}",
                 why="; ".join(reasons),
-                hint=_suggestion(pack, environment, evaluator.wishes),
+                hint=_suggestion(
+                    [pack, *(other for other in known if other is not pack)], environment, evaluator.wishes
+                ),
             )
     evaluator = Evaluator(pack.conditions, environment, selected)
     apis = [api for component in selected for api in _apis(pack, component)]
@@ -161,21 +164,24 @@ def _apis(pack: Pack, component: Component) -> list[Component]:
     return sorted(apis, key=lambda api: version_key(api.version))[-1:]
 
 
-def _suggestion(pack: Pack, environment: Environment, wishes: Sequence[list[tuple[str, str]]]) -> str:
-    """Components of this pack that fulfil one of ``wishes`` and that the device allows, as a hint."""
-    alone = Evaluator(pack.conditions, environment, None)
-    could = [
-        str(component)
-        for component in pack.components
-        if any(component_matches(component, wish) for wish in wishes[:_MOST_TRIED])
-        and not _unmet(alone, component.condition, component)
-    ]
+def _suggestion(packs: Sequence[Pack], environment: Environment, wishes: Sequence[list[tuple[str, str]]]) -> str:
+    """Components of packs that fulfil one of ``wishes`` and that the device allows, as a hint."""
+    could = []
+    for pack in packs:
+        alone = Evaluator(pack.conditions, environment, None)
+        could += [
+            str(component)
+            for component in pack.components
+            if any(component_matches(component, wish) for wish in wishes[:_MOST_TRIED])
+            and not _unmet(alone, component.condition, component)
+        ]
     if not could and wishes:
         return "a component of another pack"
     return _one_of(could, "add one of: ")
 
 
 def _one_of(names: Sequence[str], lead: str = "one of: ") -> str:
+    names = list(dict.fromkeys(names))
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     return lead + ", ".join(names[:8]) + more if names else ""
 

@@ -31,6 +31,4 @@ def rte_components_h(components: Sequence[Component], device_header: str = "") -
 
 
 def _text(text: str) -> list[str]:
-    """The lines of a component's text; a pack may write a line break as ``\\n``."""
-    lines = text.replace("\\n", "\n").splitlines()
-    return [line.rstrip() for line in lines if line.strip()]
+    return [line.rstrip() for line in text.splitlines() if line.strip()]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from tvm_stm32.errors import PackError, quoted
 
 from .conditions import Environment, Security
 from .config_files import ConfigFile, target_of
-from .model import Component, Device, File, Pack
+from .model import Component, Device, File, Pack, Processor
 from .resolve import resolve, select
 
 
@@ -46,17 +47,20 @@ def choose(
     A component is looked for in all packs; ``project`` is the folder that gets copies of config files. Raises
     :class:`PackError` naming the component when no pack has it, several do, or it lacks something.
     """
+    _check_security(device.processor(processor), security)
     environment = Environment.of(device, processor=processor, security=security)
     owners = {text: _owner(packs, environment, text) for text in dict.fromkeys(components)}
     picked = {text: select(packs[owner][1], environment, text) for text, owner in owners.items()}
     folders: dict[str, dict[Path, None]] = {"sources": {}, "include": {}, "libraries": {}, "scripts": {}, "pre": {}}
-    configs: dict[Path, ConfigFile] = {}
+    configs: dict[str, ConfigFile] = {}
     for number, (folder, pack) in enumerate(packs):
         mine = [text for text, owner in owners.items() if owner == number]
         others = tuple(picked[text] for text, owner in owners.items() if owner != number)
         if not mine and not pack.apis:
             continue
-        found = resolve(pack, device, mine, processor=processor, security=security, others=others)
+        found = resolve(
+            pack, device, mine, processor=processor, security=security, others=others, known=[p for _, p in packs]
+        )
         for key, files in (
             ("sources", found.sources), ("libraries", found.libraries),
             ("scripts", found.linker_scripts), ("pre", found.pre_includes),
@@ -65,19 +69,33 @@ def choose(
         folders["include"] |= dict.fromkeys(folder / path for path in found.include_folders)
         for file in found.config_files:
             config = _config(folder, file, pack, device, found.components, project)
-            configs.setdefault(config.target, config)
+            # Of names that differ in case some systems make one file.
+            other = configs.setdefault(config.target.as_posix().casefold(), config)
+            if other.source != config.source:
+                raise PackError(
+                    f"two config files are to be {quoted(config.target.as_posix())} of the project",
+                    why=f"{other.source.name} of {other.pack} and {config.source.name} of {config.pack}, which differ",
+                    hint="leave one of their components out",
+                )
     cpu = device.processor(processor)
     return Chosen(
         components=tuple(picked.values()),
         sources=tuple(folders["sources"]),
         # Copies of config headers hide the pack's own.
-        include_folders=tuple(dict.fromkeys([*_header_folders(configs), *folders["include"]])),
+        include_folders=tuple(dict.fromkeys([*_header_folders(configs.values()), *folders["include"]])),
         configs=tuple(configs.values()),
         libraries=tuple(folders["libraries"]),
         linker_scripts=tuple(folders["scripts"]),
         pre_includes=tuple(folders["pre"]),
         header=Path(cpu.header).name,
     )
+
+
+def _check_security(cpu: Processor, security: str) -> None:
+    if security not in get_args(Security):
+        raise PackError(f"security is {quoted(security)}", hint="one of: " + ", ".join(get_args(Security)))
+    if security != "TZ-disabled" and not cpu.trustzone:
+        raise PackError(f"security is {security}, and the {cpu.core} of the device has no TrustZone")
 
 
 def _owner(packs: Sequence[tuple[Path, Pack]], environment: Environment, text: str) -> int:
@@ -129,6 +147,6 @@ def _config(
     return ConfigFile(_existing(folder, file, pack), target, pack.version, f"{pack.vendor}::{pack.name}")
 
 
-def _header_folders(configs: dict[Path, ConfigFile]) -> list[Path]:
-    headers = (target for target in configs if target.suffix.lower() in (".h", ".hpp", ".hh"))
+def _header_folders(configs: Iterable[ConfigFile]) -> list[Path]:
+    headers = (config.target for config in configs if config.target.suffix.lower() in (".h", ".hpp", ".hh"))
     return list(dict.fromkeys(target.parent for target in headers))

@@ -18,6 +18,7 @@ from .target import Target, known_cpus
 _FPU = {"NO_FPU": "none", "SP_FPU": "sp", "DP_FPU": "dp"}
 _STAND_INS = {machine.core: name for name, machine in MACHINES.items()}
 _STAND_INS["Cortex-M0+"] = _STAND_INS["Cortex-M0"] = "mps2-an385"
+_MOST_POOLS = 15
 _LARGEST_RAM = 8 << 20
 # RAM beside the core, which has no wait states.
 _COUPLED = re.compile(r"TCM|CCM|TIGHT")
@@ -31,8 +32,9 @@ def board_yaml(name: str, pdsc: Path, device_name: str, processor_name: str = ""
     return head + device_board(name, pack.device(device_name), processor_name)
 
 
-def device_board(name: str, device: Device, processor_name: str = "") -> str:
-    """The text of a board file ``name`` for a device; the same for all packs that describe it alike.
+def device_board(name: str, device: Device, processor_name: str = "", *, secure: bool = False) -> str:
+    """The text of a board file ``name`` for a device; the same for all packs that describe it alike. ``secure`` takes
+    the secure addresses of memories.
 
     The flash is the memory that holds the vectors, with what follows it directly; the RAM is the largest memory for
     general use. Of memories with a secure and a non-secure address the non-secure one is taken. Raises
@@ -41,13 +43,15 @@ def device_board(name: str, device: Device, processor_name: str = "") -> str:
     if not _NAME.fullmatch(name):
         raise TargetError(f"'{name}' is no name of a board", hint="small letters, digits, - and _")
     processor = device.processor(processor_name)
+    if processor.big_endian:
+        raise TargetError(f"{device.name} is big-endian", why="STM32 are little-endian, and so are our kernels")
     cpu = processor.core.lower().replace("+", "plus")
     if cpu not in known_cpus():
         raise TargetError(
             f"{device.name} has a core that is not known: {processor.core}",
             hint="one of: " + ", ".join(known_cpus()[1:]),
         )
-    memories, flash, ram = _choose(device, processor)
+    memories, flash, ram = _choose(device, processor, secure)
     features = _features(cpu, processor)
     machine = _stand_in(processor, memories, flash)
     lines = [
@@ -59,7 +63,7 @@ def device_board(name: str, device: Device, processor_name: str = "") -> str:
         *([f"features: {{{', '.join(features)}}}"] if features else []),
         "# The highest clock of the chip; without 'clocks' it stays that of the reset.",
         f"clock_hz: {processor.clock_hz or 1_000_000}",
-        f"probe: {{interface: st-link, pyocd: {device.name.lower()}}}",
+        f"probe: {{interface: st-link, pyocd: {json.dumps(device.name.lower())}}}",
         "memories:",
         *(f"  - {{name: {n}, origin: {m.origin:#010x}, size: {_size(m.size)}, access: {a}}}" for n, m, a in memories),
         "# Cycles of a word are guesses from the kind of memory: measure, and see --pools.",
@@ -78,7 +82,7 @@ def _pools(memories: Sequence[tuple[str, Memory, str]], flash: str, ram: str) ->
     ]
     lines = [_pool(ram, "activations, io")]
     lines += [_pool(name, "activations, constants") for name, access in others if "w" in access]
-    return [*lines, f"  - {{name: {flash}, memory: {flash}, read: 2}}"]
+    return [*lines[:_MOST_POOLS], f"  - {{name: {flash}, memory: {flash}, read: 2}}"]
 
 
 def _pool(name: str, holds: str) -> str:
@@ -112,7 +116,7 @@ def _features(cpu: str, processor: Processor) -> list[str]:
     return features + ([] if fpu == usual.fpu else [f"fpu: {fpu}"])
 
 
-def _choose(device: Device, processor: Processor) -> tuple[list[tuple[str, Memory, str]], str, str]:
+def _choose(device: Device, processor: Processor, secure: bool) -> tuple[list[tuple[str, Memory, str]], str, str]:
     """Memories with a name and an access the schema takes, and the names of flash and RAM."""
     # Neither peripherals nor bytes that are only read, such as one-time programmable ones.
     found = [
@@ -120,6 +124,8 @@ def _choose(device: Device, processor: Processor) -> tuple[list[tuple[str, Memor
     ]
     found = [memory for memory in found if "p" not in memory.access]
     other_world = {memory.name for memory in found if memory.secure and any(_same(memory, m) for m in found)}
+    if secure and any(memory.secure for memory in found):
+        other_world = {memory.name for memory in found if memory.non_secure and not memory.secure}
     found = sorted((memory for memory in found if memory.name not in other_world), key=lambda memory: memory.origin)
     found = [memory for memory in found if not memory.alias or all(m.name != memory.alias for m in found)]
     code = [memory for memory in found if "x" in memory.access or memory.startup]
@@ -129,6 +135,9 @@ def _choose(device: Device, processor: Processor) -> tuple[list[tuple[str, Memor
         raise PackError(f"device '{device.name}' has no memory for {'data' if starts else 'vectors and code'}")
     flash = _merged(starts[0], [memory for memory in found if "w" not in memory.access])
     # Windows of megabytes are external memory, or none at all.
+    data = [memory for memory in data if not flash.origin <= memory.origin < flash.end]
+    if not data:
+        raise PackError(f"device '{device.name}' has no memory for data outside its {flash.name}")
     ram = max(data, key=lambda memory: (memory.size <= _LARGEST_RAM, memory.default, memory.size))
     kept = [flash, *(m for m in found if m is not starts[0] and not flash.origin <= m.origin < flash.end)]
     names: dict[int, str] = {}

@@ -1,7 +1,10 @@
 """What the start-up of images for real boards knows about chips: limits of clocks, addresses of UARTs and pins.
 
-Source of every number: the reference manual named in the row (PLL, buses, wait states at 2.7 to 3.6 V, RCC enable
-registers) and the memory map in it. A chip is found by the start of its name; of others nothing is set up.
+The numbers were first written down from knowledge of the reference manuals (``manual``), then checked one by one
+against what is public: base addresses and bits of enable registers against ST's CMSIS headers, PLL limits and wait
+states (2.7 to 3.6 V, the highest voltage scale) against the tables in ST's HAL and LL drivers and in Embassy's clock
+code. Where these disagree the row has the narrower limit. A chip is found by the start of its name; of others nothing
+is set up.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ class Chip:
     ``family`` names the start-up's C file, ``reset_hz`` is the core's clock after a reset. ``wait_states`` are the
     highest clocks of the flash's bus for 0, 1, 2 ... wait states. ``defines`` are macros of the family's C file.
     ``fixed`` clocks are made certain, not faster: a board has no ``clocks``. ``uart_kind`` 1 has a data register for
-    both directions, 2 has one each. ``gpio_kind`` 1 is that of the STM32F1.
+    both directions, 2 has one each. ``gpio_kind`` 1 is that of the STM32F1. ``hse_bypass`` is whether HSE takes a clock
+    instead of a crystal.
     """
 
     family: str
@@ -58,6 +62,7 @@ class Chip:
     gpio_kind: int = 2
     gpio_first_bit: int = 0
     hse_hz: tuple[int, int] = (4 * _MHZ, 26 * _MHZ)
+    hse_bypass: bool = True
     supplies: dict[str, int] = field(default_factory=dict)
     overdrive_hz: int = 0
     fixed: bool = False
@@ -255,6 +260,7 @@ _WB55 = replace(
     rcc=0x58000000,
     uarts={name: _L4_UARTS[name] for name in ("USART1", "LPUART1")},
     hse_hz=_span(32, 32),
+    hse_bypass=False,
     defines={
         **_L476.defines,
         "PORT_RCC": 0x58000000,
@@ -270,7 +276,7 @@ _G071 = Chip(
     reset_hz=16 * _MHZ,
     oscillators={"hsi": 16 * _MHZ},
     pll_input=_span(2.66, 16),
-    vco=_span(64, 344),
+    vco=_span(96, 344),
     m=(1, 8),
     n=(8, 86),
     divide_key="r",
@@ -300,7 +306,7 @@ _H743 = Chip(
     m=(1, 63),
     n=(4, 512),
     divide_key="p",
-    divide=(1, *range(2, 129, 2)),
+    divide=tuple(range(2, 129, 2)),
     core_hz=400 * _MHZ,
     ahb_hz=200 * _MHZ,
     apb_hz=_span(100, 100),
@@ -316,18 +322,34 @@ _H743 = Chip(
     },
     hse_hz=_span(4, 48),
     supplies={"ldo": 2},
-    defines={"PORT_FLASH_DELAY": 2, "PORT_RAM_CLOCKS": 0xE0000000},
+    defines={
+        "PORT_FLASH_DELAY": 2,
+        "PORT_RAM_ENABLE": 0x580244DC,
+        "PORT_RAM_CLOCKS": 0xE0000000,
+        "PORT_SRD_ENABLE": 0,
+        "PORT_SRD_CLOCKS": 0,
+    },
 )
 _H747 = replace(_H743, manual="RM0399", supplies={"ldo": 2, "smps": 4})
+# Its enable registers lie 0x60 above those of the others.
 _H7A3 = replace(
     _H747,
     manual="RM0455",
     vco=_span(128, 560),
+    n=(8, 420),
     core_hz=280 * _MHZ,
     ahb_hz=280 * _MHZ,
     apb_hz=_span(140, 140),
-    wait_states=_mhz(44, 88, 132, 176, 220, 264, 280),
-    defines={"PORT_FLASH_DELAY": 3, "PORT_RAM_CLOCKS": 0x60000000},
+    wait_states=_mhz(42, 84, 126, 168, 210, 252, 280),
+    gpio_enable=0x140,
+    uarts={name: replace(uart, enable=uart.enable + 0x60) for name, uart in _H743.uarts.items()},
+    defines={
+        "PORT_FLASH_DELAY": 3,
+        "PORT_RAM_ENABLE": 0x5802453C,
+        "PORT_RAM_CLOCKS": 0x60000000,
+        "PORT_SRD_ENABLE": 0x58024540,
+        "PORT_SRD_CLOCKS": 0x20000000,
+    },
 )
 _U5 = Chip(
     family="u5",
@@ -365,6 +387,7 @@ _H5 = replace(
     vco=_span(192, 836),
     m=(1, 63),
     divide_key="p",
+    divide=tuple(range(2, 129, 2)),
     core_hz=250 * _MHZ,
     ahb_hz=250 * _MHZ,
     apb_hz=_span(250, 250),
@@ -461,6 +484,8 @@ def _source_problems(chip: Chip, clocks: Clocks) -> Iterator[tuple[str, str]]:
     external = clocks.source.startswith("hse")
     if external and not clocks.source_hz:
         yield "source_hz", f"'{clocks.source}' needs its frequency"
+    elif external and clocks.source == "hse-bypass" and not chip.hse_bypass:
+        yield "source", "the HSE of this chip takes a crystal"
     elif external:
         yield from _outside("source_hz", "the external clock", clocks.source_hz, chip.hse_hz)
     elif clocks.source not in chip.oscillators:

@@ -170,7 +170,7 @@ def verify_command(file: Path) -> None:
         more = f"\n  and {len(problems) - 20} more" if len(problems) > 20 else ""
         raise PackError(
             "packs in the cache are not as the lock says:\n  " + "\n  ".join(problems[:20]) + more,
-            hint="delete what was changed, then tvm-stm32 packs install",
+            hint="delete the folders of these versions, then tvm-stm32 packs install",
         )
     click.echo(f"{len(lock.packs)} packs are as the lock says")
 

@@ -5,9 +5,6 @@
  * says that port_vectors.h has those of the device.
  */
 #include "port.h"
-#if defined(PORT_BOARD)
-#include "port_board.h"
-#endif
 
 #define SCB_ICSR (*(volatile uint32_t *)0xE000ED04U)
 #define SCB_VTOR (*(volatile uint32_t *)0xE000ED08U)
@@ -35,14 +32,8 @@ extern uint32_t __stack_top[];
 extern uint32_t __stack_limit[];
 extern uint32_t __fault_stack_top[];
 
-/* Constructors of C++ objects and functions marked so. */
-typedef void (*port_constructor)(void);
-extern port_constructor __init_array_start[];
-extern port_constructor __init_array_end[];
-
-/* The application; what it returns is the exit code. It may as well be main(void). */
-int main(int argc, char **argv);
-
+/* In port_system.c: what comes when variables have their values. */
+void port_program_start(void) __attribute__((noreturn));
 void Reset_Handler(void) __attribute__((noreturn));
 void port_fault_entry(void) __attribute__((noreturn));
 void port_fault_report(const uint32_t *frame) __attribute__((noreturn));
@@ -133,7 +124,6 @@ void Reset_Handler(void)
     /* volatile: GCC would call memcpy and memset, 500 bytes of libc for two loops. */
     const volatile uint32_t *from = __data_load__;
     volatile uint32_t *to;
-    port_constructor *constructor;
 
     enable_features();
 #if defined(PORT_VECTORS)
@@ -148,14 +138,7 @@ void Reset_Handler(void)
     for (to = __bss_start__; to < __bss_end__; to++) {
         *to = 0U;
     }
-    port_stack_paint();
-#if defined(PORT_BOARD)
-    port_board_start();
-#endif
-    for (constructor = __init_array_start; constructor < __init_array_end; constructor++) {
-        (*constructor)();
-    }
-    port_exit(main(0, NULL));
+    port_program_start();
 }
 
 /*

@@ -1,5 +1,8 @@
 /* Stack depth and time of any Cortex-M: a painted stack, SysTick, on boards the cycle counter of the debug unit. */
 #include "port.h"
+#if defined(PORT_BOARD)
+#include "port_board.h"
+#endif
 
 #define SYST_CSR (*(volatile uint32_t *)0xE000E010U)
 #define SYST_RVR (*(volatile uint32_t *)0xE000E014U)
@@ -31,9 +34,19 @@
 #define STACK_PATTERN 0xA5A55A5AU
 #define STACK_PATTERN_TEXT "0xA5A55A5A"
 
-extern uint32_t __stack_top[];
-extern uint32_t __stack_limit[];
+/* Weak: the linker script of a pack has others; then no stack is painted or measured. */
+extern uint32_t __stack_top[] __attribute__((weak));
+extern uint32_t __stack_limit[] __attribute__((weak));
 
+/* Constructors of C++ objects and functions marked so. */
+typedef void (*port_constructor)(void);
+extern port_constructor __init_array_start[];
+extern port_constructor __init_array_end[];
+
+/* The application; what it returns is the exit code. It may as well be main(void). */
+int main(int argc, char **argv);
+
+void port_program_start(void) __attribute__((noreturn));
 void SysTick_Handler(void);
 void port_stack_note_peak(void);
 
@@ -53,7 +66,7 @@ static uint32_t bytes_between(const uint32_t *low, const uint32_t *high)
 
 static const uint32_t *lowest_used(void)
 {
-    const uint32_t *word = __stack_limit;
+    const uint32_t *word = (__stack_limit != NULL) ? __stack_limit : port_stack_painted_to;
 
     while ((word < port_stack_painted_to) && (*word == STACK_PATTERN)) {
         word++;
@@ -79,7 +92,9 @@ __attribute__((naked)) void port_stack_paint(void)
                      "ldr r1, =port_stack_painted_to\n\t"
                      "str r0, [r1]\n\t"
                      "ldr r1, =__stack_limit\n\t"
-                     "ldr r2, =" STACK_PATTERN_TEXT "\n"
+                     "ldr r2, =" STACK_PATTERN_TEXT "\n\t"
+                     "cmp r1, #0\n\t"
+                     "beq 2f\n"
                      "1:\n\t"
                      "cmp r1, r0\n\t"
                      "bhs 2f\n\t"
@@ -88,6 +103,20 @@ __attribute__((naked)) void port_stack_paint(void)
                      "2:\n\t"
                      "bx lr\n\t"
                      ".ltorg");
+}
+
+void port_program_start(void)
+{
+    port_constructor *constructor;
+
+    port_stack_paint();
+#if defined(PORT_BOARD)
+    port_board_start();
+#endif
+    for (constructor = __init_array_start; constructor < __init_array_end; constructor++) {
+        (*constructor)();
+    }
+    port_exit(main(0, NULL));
 }
 
 uint32_t port_stack_used(void)
@@ -99,7 +128,7 @@ uint32_t port_stack_peak(void)
 {
     uint32_t peak = 0U;
 
-    if (port_stack_painted_to != NULL) {
+    if ((port_stack_painted_to != NULL) && (__stack_limit != NULL)) {
         peak = bytes_between(lowest_used(), __stack_top);
     }
     return (peak > stack_peak) ? peak : stack_peak;
@@ -110,7 +139,8 @@ uint32_t port_stack_size(void)
     return bytes_between(__stack_limit, __stack_top);
 }
 
-void SysTick_Handler(void)
+/* Weak: an application that has its own gives up port_ticks(). */
+__attribute__((weak)) void SysTick_Handler(void)
 {
     tick_wraps++;
 }

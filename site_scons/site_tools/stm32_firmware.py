@@ -49,7 +49,7 @@ _HOST_PORT = ("port/port_common.c", "port/port_host.c")
 _ASSEMBLY = (".s", ".S", ".sx", ".asm")
 _CPLUSPLUS = (".cc", ".cpp", ".cxx", ".c++", ".C")
 _SECTIONS = ["-ffunction-sections", "-fdata-sections"]
-_COMPILED = (".c", *_CPLUSPLUS, *_ASSEMBLY)
+COMPILED = (".c", *_CPLUSPLUS, *_ASSEMBLY)
 # Code that decides what a linker script and a checked image are.
 _LINKER_CODE = ("project/linker.py", "boards.py", "machines.py", "target.py")
 _CHECK_CODE = ("project/image.py", "boards.py", "machines.py")
@@ -155,7 +155,7 @@ def compiled_objects(env, folder: Node, sources, **overrides) -> list[Node]:
     nodes, taken = [], set()
     for node in env.arg2nodes(env.Flatten(sources), env.fs.Entry):
         stem, suffix = os.path.splitext(node.name)
-        if suffix not in _COMPILED:
+        if suffix not in COMPILED:
             nodes.append(node)
             continue
         if suffix in _ASSEMBLY and "ASCOM" not in env:
@@ -239,7 +239,7 @@ def firmware(
     console = _console(name, board, has_uart, hardware, CONSOLE)
     derived["_TVMSTM32PLACE"] = ["--hardware"] if hardware else []
     _add_flags(derived, source, runtime, machine, _SECTIONS)
-    device = BOARD if board.flags is not None else None
+    device = BOARD if hasattr(BOARD, "brings_startup") else None
     if device is not None:
         device.prepare(derived)
     derived["_TVMSTM32CONSOLE"] = console
@@ -250,6 +250,8 @@ def firmware(
         # They go together.
         own_startup = device.startup
         own = device.linker_script if own is None else own
+        # Arm's start-up code ends in newlib's, which is not there.
+        derived["LINKFLAGS"] += ["-Wl,--defsym=_start=port_program_start"]
     script = _linker_script(derived, folder.File(f"{name}.ld"), board) if own is None else own
     script = derived.arg2nodes(env.Flatten([script]), derived.fs.File)[0]
     derived["TVMSTM32SCRIPT"] = script
@@ -265,10 +267,15 @@ def firmware(
     inputs += compiled_objects(derived, objects.Dir("runtime"), [*runtime, *port, *startup], FIRMWARE_OPTIMIZE="-Os")
     # Also a main.c may include it, through a macro that SCons does not see.
     derived.Depends([node for node in inputs if node.dir.is_under(objects)], config or [])
-    inputs += device.objects if device is not None else []
+    if device is not None:
+        generated = {node for network in _networks(source) for node in network}
+        own_objects = [node for node in inputs if node.dir == objects and not generated.intersection(node.sources)]
+        derived.Depends(own_objects, device.depends)
+        inputs += device.objects
     map_file = folder.File(os.path.splitext(name)[0] + ".map")
     linked = derived.Program([objects.File("linked.elf"), map_file], inputs)
     derived.Depends(linked, script)
+    derived["TVMSTM32MAP"] = map_file
     image = Image(_checked(derived, folder.File(name), linked[0], board))
     image.map = map_file
     image.linker_script = script
@@ -364,7 +371,8 @@ def generate(env) -> None:
         TVMSTM32LDCOMSTR="",
         TVMSTM32CONFIGCOM="$TVMSTM32 board-config --console $_TVMSTM32CONSOLE $( --board $TVMSTM32BOARD -o $TARGET $)",
         TVMSTM32CONFIGCOMSTR="",
-        TVMSTM32CHECKCOM="$TVMSTM32 check-image $_TVMSTM32PLACE $( $SOURCE --board $TVMSTM32BOARD $)",
+        TVMSTM32CHECKCOM="$TVMSTM32 check-image $_TVMSTM32PLACE "
+        "$( $SOURCE --board $TVMSTM32BOARD --map $TVMSTM32MAP $)",
         TVMSTM32CHECKCOMSTR="",
         TVMSTM32KEEPCOM=f"$( {keep} $)",
         TVMSTM32RUNCOM="$TVMSTM32 run-image $SOURCE --report ${SOURCES[1]} --board $TVMSTM32BOARD $_TVMSTM32RUNFLAGS",

@@ -5,11 +5,13 @@
     network = env.TvmModel("build/net/kws", "models/kws.tflite", BOARD=device)
     image = env.Firmware("build/app.elf", ["main.c", network], BOARD=device)
 
-``CmsisDevice(name, packs=, components=[...])`` looks the device up in the packs of the lock, which ``tvm-stm32 packs
-install`` has put into the cache: nothing is downloaded while SConscripts are read. Keywords: ``processor`` (CM7, of a
+``CmsisDevice(name, packs="packs.lock", components=[...])`` looks the device up in the packs of the lock, which
+``tvm-stm32 packs install`` has put into the cache: nothing is downloaded while SConscripts are read. The name may be
+that of a board of this project, or a board file: its chip is looked up, memories and clocks are the board's. A board
+without ``packs`` and ``components`` needs no pack. Keywords: ``processor`` (CM7, of a
 device with several), ``security`` (of a processor with TrustZone), ``folder`` for what is generated (default:
 ``build/cmsis/<device>``), ``rte`` for copies of config files (default: ``RTE``), which belong to the project and are
-never overwritten. Without ``packs`` the name is one of the boards of this project, or a board file.
+never overwritten.
 
 The result's ``flags``, ``defines`` and ``include`` are for environments of your own; ``board`` (a board file),
 ``headers`` (RTE_Components.h, port_vectors.h), ``configs``, ``startup`` and ``linker_script`` (the pack's where it has
@@ -18,6 +20,7 @@ start-up code), ``system`` and ``objects`` (the components' sources, compiled on
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -25,16 +28,30 @@ import shlex
 from pathlib import Path
 
 from SCons.Node import Node
+from SCons.Scanner.C import CScanner
 from SCons.Script import Action, GetOption
+from SCons.Subst import Literal
 from SCons.Util import CLVar
-from stm32_firmware import board_facts, compiled_objects, device_environment
+from stm32_firmware import COMPILED, board_facts, compiled_objects, device_environment
 from stm32_model import PACKAGE, BoardUse, builder_method, content, identity
 
 from tvm_stm32.errors import Error
 from tvm_stm32.resources import resource_dir
 
 _ROOT = os.path.dirname(PACKAGE)
-_SOURCES = (".c", ".s", ".S", ".cc", ".cpp", ".cxx")
+_TAKEN: dict[str, dict[str, object]] = {}
+_PLAN_LISTS = (
+    "facts",
+    "flags",
+    "defines",
+    "sources",
+    "include",
+    "configs",
+    "libraries",
+    "linker_scripts",
+    "pre_includes",
+)
+_HEADERS = (".h", ".hpp", ".hh", ".inc")
 
 
 class DeviceUse(BoardUse):
@@ -60,15 +77,24 @@ class Device:
         self.system: list[Node] = []
         self.linker_script: Node | None = None
         self.brings_startup = False
+        self.has_vectors = False
+        self.maps: list[str] = []
+        self.depends: list[Node] = []
         self.objects: list[Node] = []
         self.libraries: list[Node] = []
         self.packs: dict[str, str] = {}
 
     def prepare(self, env) -> None:
         """Give an environment the macros and folders of headers; call it before objects are made."""
-        env.Append(CPPDEFINES=[*self.defines, *([] if self.brings_startup else ["PORT_VECTORS"])])
+        vectors = ["PORT_VECTORS"] if self.has_vectors and not self.brings_startup else []
+        known = {str(define) for define in env.Flatten([env.get("CPPDEFINES", [])])}
+        env.Append(CPPDEFINES=[define for define in [*self.defines, *vectors] if define not in known])
+        if "AI_USE_SECTIONS" not in self.defines:
+            env["CPPDEFINES"] = [define for define in env["CPPDEFINES"] if str(define) != "AI_USE_SECTIONS"]
         env["CPPPATH"] = [*env["CPPPATH"], *self.include]
         env.Append(LIBS=self.libraries)
+        # Objects and images are the same wherever the cache is.
+        env["CCFLAGS"] = CLVar([*env["CCFLAGS"], "$(", *self.maps, "$)"])
 
 
 @builder_method
@@ -76,29 +102,40 @@ def cmsis_device(
     env, name, packs=None, components=(), processor="", security="TZ-disabled", folder=None, rte="RTE"
 ) -> Device:
     """The ``CmsisDevice`` method."""
-    if not packs:
-        if components or processor:
-            raise Error(f"CmsisDevice: '{name}' has components or a processor, and no packs", hint="packs='packs.lock'")
-        return _of_board(env, name, folder)
-    lock = env.File(packs)
-    place = env.Dir(folder or f"#build/cmsis/{name.lower()}")
-    rte_folder = env.Dir(rte)
+    texts = {"name": name, "packs": packs or "", "processor": processor, "security": security, "rte": rte}
+    for keyword, text in {**texts, "folder": folder or ""}.items():
+        if not isinstance(text, (str, Node)) or (keyword == "name" and not text):
+            raise Error(f"CmsisDevice: {keyword} is {text!r}", hint="a text")
+    use = BoardUse(env, name) if _is_board(name) else None
+    if use is not None and not (packs or components or processor):
+        return _of_board(env, use, folder)
+    lock = env.File(packs or "packs.lock")
+    own = f"{use.name if use is not None else str(name).lower()}{f'-{processor.lower()}' if processor else ''}"
+    place = env.Dir(folder or f"#build/cmsis/{own}")
+    # Copies that belong to the project are no files of a variant.
+    rte_folder = env.Dir(rte).srcnode()
     asked = {
-        "device": str(name), "processor": processor, "components": [str(c) for c in env.Flatten([components])],
-        "security": security,
+        "device": str(name) if use is None else "", "processor": processor, "security": security,
+        "components": [str(c) for c in env.Flatten([components])],
+        "board": str(use.path) if use is not None else "",
     }  # fmt: skip
+    if _TAKEN.setdefault(place.get_abspath(), asked) != asked:
+        raise Error(f"CmsisDevice: '{place}' is the folder of another device", hint="give one of them another folder=")
     plan = _plan(lock, place, asked)
     sums = {pack: facts["sha256"] for pack, facts in plan["packs"].items()}
-    facts = identity(device=asked, packs=sums, code=_code())
-    board = place.File(f"{plan['board']}.yaml")
+    # Where a board file lies is no property of the device.
+    facts = identity(device={**asked, "board": bool(asked["board"])}, packs=sums, code=_code())
     derived = device_environment(env, plan["flags"])
     # Commands find the packs where this process does.
     derived["ENV"].update({variable: os.environ[variable] for variable in _roots() if variable in os.environ})
-    words = ["--device", name, *(word for c in asked["components"] for word in ("--component", c))]
-    words += ["--processor", processor] if processor else []
+    words = [word for c in asked["components"] for word in ("--component", Literal(c))]
+    words += ["--device", Literal(str(name))] if use is None else ["$(", "--board", use.argument, "$)"]
+    words += ["--processor", Literal(processor)] if processor else []
     words += ["--security", security] if security != "TZ-disabled" else []
+    files = ["port_vectors.h", "RTE_Components.h", "startup.c", "device.ld"]
+    files += [f"{plan['board']}.yaml"] if use is None else []
     made = derived.Command(
-        [board, *(place.File(name) for name in ("port_vectors.h", "RTE_Components.h", "startup.c", "device.ld"))],
+        [place.File(file) for file in files],
         [],
         Action("$TVMSTM32DEVICECOM", "$TVMSTM32DEVICECOMSTR"),
         _TVMSTM32DEVICEFLAGS=words,
@@ -106,10 +143,11 @@ def cmsis_device(
         TVMSTM32LOCK=lock,
         IMPLICIT_COMMAND_DEPENDENCIES=0,
     )
-    derived.Depends(made, [facts, _script_template(env)])
-    device = Device(DeviceUse(plan["board"], made[0], plan["flags"]))
-    device.packs = sums
-    device.board, device.headers = made[0], made[1:3]
+    derived.Depends(made, [facts, _script_template(env), *([use.node] if use is not None else [])])
+    derived.Depends(made, [env.File(path) for path in plan["facts"]])
+    device = Device(use if use is not None else DeviceUse(plan["board"], made[4], plan["flags"]))
+    device.packs, device.flags, device.has_vectors = sums, list(plan["flags"]), True
+    device.board, device.headers = device.use.node, made[:2]
     device.defines = plan["defines"]
     device.include = [place, *(_node_of(path, rte_folder, env.Dir) for path in plan["include"])]
     device.libraries = [env.File(path) for path in plan["libraries"]]
@@ -119,22 +157,53 @@ def cmsis_device(
         *(node for node in device.configs if node.name.endswith((".ld", ".lds", ".ld.S"))),
         *(env.File(path) for path in plan["linker_scripts"]),
     ]
-    code = [node for node in sources if node.name.endswith(_SOURCES) and node not in scripts]
+    code = [node for node in sources if node not in scripts and not node.name.lower().endswith(_HEADERS)]
+    for node in code:
+        if not node.name.endswith(COMPILED):
+            raise Error(f"CmsisDevice: '{node.name}' of a component is compiled by nothing", hint=", ".join(COMPILED))
     startup = [node for node in code if node.name.lower().startswith("startup")]
     device.brings_startup = bool(startup)
-    device.startup, device.linker_script = startup or [made[3]], scripts[0] if startup and scripts else made[4]
+    if startup and scripts:
+        # The pack's script has no section for arena and pools.
+        device.defines = [define for define in device.defines if define != "AI_USE_SECTIONS"]
+    device.linker_script = scripts[0] if startup and scripts else made[3]
     device.system = [node for node in code if node.name.lower().startswith("system_")]
+    device.maps = [f"-ffile-prefix-map={of['folder']}={pack.partition('@')[0]}" for pack, of in plan["packs"].items()]
+    pre_includes = [env.File(path) for path in plan["pre_includes"]]
+    device.depends = [*pre_includes, *_with_includes(derived, plan["header"], device.include)]
     device.prepare(derived)
-    _hide_places(derived, plan)
-    derived.Append(CCFLAGS=CLVar([word for path in plan["pre_includes"] for word in ("$(", "-include", path, "$)")]))
+    _hide_places(derived)
+    derived.Append(CCFLAGS=CLVar([word for node in pre_includes for word in ("$(", "-include", node, "$)")]))
     rest = [node for node in code if node not in startup]
     device.objects = compiled_objects(derived, place.Dir("obj"), rest)
-    derived.Depends(device.objects, device.headers)
+    device.startup = compiled_objects(derived, place.Dir("startup"), startup or [made[2]])
+    # What includes them is compiled again when they change; SCons sees that.
+    derived.Requires([*device.objects, *device.startup], device.headers)
+    derived.Depends(device.objects, [*device.depends, identity(pre_includes=[node.name for node in pre_includes])])
     return device
 
 
-def _of_board(env, name: str, folder: str | None) -> Device:
-    use = BoardUse(env, name)
+def _with_includes(env, header: str, include: list[Node]) -> list[Node]:
+    """The device's header and what it includes: sources name it by a macro, through which SCons does not see."""
+    if not header:
+        return []
+    scanner, path = CScanner(), tuple(include)
+    found, todo = {}, [env.File(header)]
+    while todo:
+        node = todo.pop()
+        if node.get_abspath() not in found and not node.has_builder():
+            found[node.get_abspath()] = node
+            todo += node.get_found_includes(env, scanner, path)
+    return list(found.values())
+
+
+def _is_board(name: object) -> bool:
+    """Whether that is the name of a board of this project, or a board file."""
+    text = str(name)
+    return text.endswith((".yaml", ".yml")) or os.path.isfile(str(resource_dir("boards") / f"{text}.yaml"))
+
+
+def _of_board(env, use: BoardUse, folder: str | None) -> Device:
     device = Device(use)
     device.flags = board_facts(use)[0]
     place = env.Dir(folder or f"#build/cmsis/{use.name}")
@@ -146,7 +215,9 @@ def _of_board(env, name: str, folder: str | None) -> Device:
         IMPLICIT_COMMAND_DEPENDENCIES=0,
     )
     env.Depends(made, [use.node, _script_template(env), identity(code=_code())])
-    device.startup, device.linker_script = [made[0]], made[1]
+    derived = device_environment(env, device.flags)
+    device.startup = compiled_objects(derived, place.Dir("startup"), [made[0]])
+    device.board, device.defines, device.linker_script = use.node, ["AI_USE_SECTIONS"], made[1]
     return device
 
 
@@ -172,28 +243,43 @@ def _plan(lock: Node, place: Node, asked: dict[str, object]) -> dict[str, object
     try:
         with open(kept, encoding="utf-8") as stream:
             plan = json.load(stream)
-        if plan["key"] == key and all(os.path.isdir(facts["folder"]) for facts in plan["packs"].values()):
+        folders = [facts["folder"] for facts in plan["packs"].values()]
+        if plan["key"] == key and all(map(os.path.isdir, folders)) and plan["times"] == _times(plan["facts"]):
             return plan
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
     from tvm_stm32.device_files import DeviceChoice, DeviceFiles
 
     choice = DeviceChoice(
-        Path(path), asked["device"], asked["processor"], tuple(asked["components"]), asked["security"], Path("@RTE@")
-    )
-    plan = {"key": key, **DeviceFiles.of(choice).plan()}
+        Path(path), asked["device"], asked["processor"], tuple(asked["components"]), asked["security"], Path("@RTE@"),
+        asked["board"],
+    )  # fmt: skip
+    try:
+        plan = {"key": key, **DeviceFiles.of(choice).plan()}
+    except Error:
+        if not (GetOption("clean") or GetOption("help")):
+            raise
+        # What was generated is cleaned without any pack.
+        return {**dict.fromkeys(_PLAN_LISTS, ()), "board": os.path.basename(str(place)), "header": "", "packs": {}}
+    plan["times"] = _times(plan["facts"])
     if not GetOption("no_exec"):
-        os.makedirs(place.get_abspath(), exist_ok=True)
-        with open(kept + ".part", "w", encoding="utf-8") as stream:
-            json.dump(plan, stream)
-        os.replace(kept + ".part", kept)
+        # Without it the next run takes a little longer.
+        with contextlib.suppress(OSError):
+            os.makedirs(place.get_abspath(), exist_ok=True)
+            with open(kept + ".part", "w", encoding="utf-8") as stream:
+                json.dump(plan, stream)
+            os.replace(kept + ".part", kept)
     return plan
+
+
+def _times(paths: list[str]) -> list[int]:
+    return [os.stat(path).st_mtime_ns if os.path.isfile(path) else 0 for path in paths]
 
 
 def _roots() -> tuple[str, ...]:
     from cmsis_packs.cache import ROOT, SHARED_ROOTS, TOOLBOX_ROOT
 
-    return (ROOT, TOOLBOX_ROOT, SHARED_ROOTS)
+    return (ROOT, TOOLBOX_ROOT, SHARED_ROOTS, "XDG_CACHE_HOME", "LOCALAPPDATA", "HOME")
 
 
 def _code() -> str:
@@ -217,8 +303,11 @@ def _config(env, entry: dict[str, str], folder: Node) -> Node:
     if not os.path.exists(place):
         made = env.Command(
             node, [], Action("$TVMSTM32CONFIGFILECOM", "$TVMSTM32CONFIGFILECOMSTR"),
-            TVMSTM32SOURCE=entry["source"], TVMSTM32VERSION=entry["version"], IMPLICIT_COMMAND_DEPENDENCIES=0,
+            TVMSTM32SOURCE=[Literal(entry["source"])], TVMSTM32VERSION=entry["version"],
+            IMPLICIT_COMMAND_DEPENDENCIES=0,
         )  # fmt: skip
+        # One project's copy is no other's.
+        env.NoCache(made)
         env.Precious(made)
         env.NoClean(made)
         return made[0]
@@ -234,10 +323,8 @@ def _config(env, entry: dict[str, str], folder: Node) -> Node:
     return node
 
 
-def _hide_places(env, plan: dict[str, object]) -> None:
-    """Objects are the same wherever the cache is, and are not compiled again when only a pack's version is another."""
-    maps = [f"-ffile-prefix-map={facts['folder']}={pack.partition('@')[0]}" for pack, facts in plan["packs"].items()]
-    env.Append(CCFLAGS=CLVar(["$(", *maps, "$)"]))
+def _hide_places(env) -> None:
+    """Components are not compiled again when only their pack's version, and so the folder, is another."""
     for command in ("CCCOM", "CXXCOM", "ASPPCOM", "ASCOM"):
         if command in env:
             env[command] = str(env[command]).replace("$SOURCES", "$( $SOURCES $)")

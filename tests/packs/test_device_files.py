@@ -127,6 +127,9 @@ def test_a_component_says_what_it_lacks_and_where_it_was_looked_for(packs):
         chosen(packs, "CMSIS:NN")
     assert "Vendor::Class:Group" in caught.value.hint
     assert chosen(packs, "ARM::CMSIS:NN").components[0].vendor == "ARM"
+    with pytest.raises(PackError, match=r"'Acme::Device:Startup@1\.2\.0' lacks something") as caught:
+        chosen(packs, "Device:Startup")
+    assert "ARM::CMSIS:CORE@6.0.0" in caught.value.hint
     with pytest.raises(PackError, match="'CMSIS:Small' is not for device 'TOY101'"):
         chosen(packs, "CMSIS:Small")
     with pytest.raises(PackError, match=r"has no file 'Source/lost\.c'"):
@@ -149,6 +152,32 @@ def test_a_config_file_is_copied_once_and_an_update_shows_the_difference(packs, 
     newer.mark_merged()
     assert not newer.is_outdated() and "mine" in newer.target.read_text()
     assert [path.name for path in sorted(newer.target.parent.iterdir())] == ["system_toy.c", "system_toy.c.base@1.1.0"]
+
+
+def test_two_config_files_of_one_name_are_refused(packs):
+    chips = packs[0][0]
+    text = CHIPS.replace(
+        "</components>",
+        """<component Cclass="Device" Cgroup="More" Cversion="1.0.0"><files>
+        <file category="header" name="More/HAL_conf.h" attr="config"/></files></component></components>""",
+    )
+    (chips / "More").mkdir()
+    (chips / "More" / "HAL_conf.h").write_text("other")
+    more = [(chips, parse_pdsc(text.encode(), "a.pdsc")), packs[1]]
+    with pytest.raises(PackError, match=r"two config files are to be 'RTE/Device/HAL_conf\.h' of the project"):
+        chosen(more, "Device:HAL:Common", "Device:More")
+
+
+def test_worlds_of_a_processor_that_has_none_are_refused(packs):
+    for security in ("Secure", "Sekure"):
+        with pytest.raises(PackError, match=r"security is '?Se"):
+            choose(packs, toy(packs), ["CMSIS:CORE"], security=security)
+
+
+def test_versions_are_no_paths(tmp_path):
+    for version in ("../y", "a/b", "", "1\n", ".."):
+        with pytest.raises(Error, match="is no version of a pack"):
+            ConfigFile(tmp_path / "a", tmp_path / "b", version)
 
 
 def test_a_difference_fits_the_file_it_is_for(tmp_path):
@@ -183,7 +212,18 @@ def test_interrupts_come_from_the_header_as_the_preprocessor_sees_it(packs):
     assert "no device" in caught.value.why
     with pytest.raises(PackError, match="cannot run the preprocessor"):
         interrupts_of_header(header, [], ["no-such-compiler"])
-    header.write_text("typedef enum { A_IRQn = 1 + 2 } IRQn_Type;")
+    for text in ("typedef enum { A_IRQn = sizeof(int) } IRQn_Type;", "typedef enum { A_IRQn = B } IRQn_Type;"):
+        header.write_text(text)
+        with pytest.raises(PackError, match="is no constant"):
+            interrupts_of_header(header, [], ["cc"])
+    for text in (
+        "typedef enum { A_IRQn = 010, B_IRQn = (A_IRQn + 0x1) | 1 << 4, C_IRQn = 0b11U } IRQn_Type;",
+        "typedef enum __attribute__((packed)) x { A_IRQn = 8, B_IRQn = 25, C_IRQn = 3 } IRQn_Type;",
+        "typedef enum IRQn IRQn_Type;\nenum IRQn { A_IRQn = 8, B_IRQn = 25, C_IRQn = 3 };",
+    ):
+        header.write_text(text)
+        assert interrupts_of_header(header, [], ["cc"]) == {3: "C", 8: "A", 25: "B"}
+    header.write_text("typedef enum { A_IRQn = 99 ** 99 } IRQn_Type;")
     with pytest.raises(PackError, match="is no constant"):
         interrupts_of_header(header, [], ["cc"])
     header.write_text("typedef enum { A_IRQn = 100000 } IRQn_Type;")
@@ -207,6 +247,8 @@ def test_interrupts_come_from_a_register_description(tmp_path):
     # One name twice would be one function twice.
     twice = one.replace("37", "38")
     assert read(one, twice) == {37: "USART1", 38: "USART1_38"}
+    third = one.replace("37", "5").replace("USART1", "USART1_38")
+    assert sorted(read(one, twice, third).values()) == ["USART1", "USART1_38", "USART1_38_38"]
     for wrong, message in (
         ("<interrupt><name>A B</name><value>1</value></interrupt>", "no C name"),
         ("<interrupt><name>A</name></interrupt>", "is missing"),

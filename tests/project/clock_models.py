@@ -1,6 +1,7 @@
 """Registers of STM32 chips as their reference manuals describe them: what a start-up's writes make of the clocks.
 
-Written against the manuals, not against the start-up: bits and dividers are decoded here from the registers alone.
+Written apart from the start-up, and compared with ST's CMSIS headers: bits and dividers are decoded here from the
+registers alone.
 Ready bits follow what they wait for, unless they are held back.
 """
 
@@ -18,7 +19,7 @@ Bit = tuple[int, int]
 @dataclass
 class Registers:
     """A register file with ready bits: ``follow`` maps a ready bit to the bit it follows, ``switch`` is the
-    register, width and distance of SW and SWS, ``fields`` are the places of SW."""
+    register, width and distance of SW and SWS, ``fields`` are the places of SW, ``twins`` are two places of one bit."""
 
     follow: dict[Bit, Bit]
     switch: tuple[int, int, int]
@@ -26,6 +27,7 @@ class Registers:
     stuck: set[Bit] = field(default_factory=set)
     stuck_switch: bool = False
     fields: tuple[int, ...] = (0,)
+    twins: tuple[Bit, ...] = ()
     reads: int = 0
 
     def __post_init__(self) -> None:
@@ -34,6 +36,9 @@ class Registers:
 
     def write(self, address: int, value: int) -> None:
         self.values[address] = value
+        for bit, (other, place) in zip(self.twins, reversed(self.twins), strict=True):
+            if bit[0] == address:
+                self.values[other] = self.values[other] & ~(1 << place) | (value >> bit[1] & 1) << place
         self.order.append((address, value))
 
     def read(self, address: int) -> int:
@@ -79,12 +84,13 @@ class Model:
     switch: tuple[int, int, int]
     reset: dict[int, int] = {}
     fields: tuple[int, ...] = (0,)
+    twins: tuple[Bit, ...] = ()
     sw_reset = 0
     reset_hz = 16 * MHZ
 
     def __init__(self, hse: int = 0) -> None:
         self.hse = hse
-        self.registers = Registers(self.follow, self.switch, dict(self.reset), fields=self.fields)
+        self.registers = Registers(self.follow, self.switch, dict(self.reset), fields=self.fields, twins=self.twins)
 
     def on_pll(self) -> bool:
         address, width, shift = self.switch
@@ -121,13 +127,14 @@ class F4(Model):
 
 
 class F1(Model):
-    """RM0041: RCC at 0x40021000."""
+    """RM0041: RCC at 0x40021000. PLLXTPRE of CFGR is the lowest bit of PREDIV1 in CFGR2."""
 
     RCC = 0x40021000
     follow = {(RCC, 1): (RCC, 0), (RCC, 17): (RCC, 16), (RCC, 25): (RCC, 24)}
     switch = (RCC + 4, 2, 2)
     sw_pll = 2
     reset = {RCC: 0x83}
+    twins = ((RCC + 4, 17), (RCC + 0x2C, 0))
     reset_hz = 8 * MHZ
 
     def clocks(self) -> Clocks:
@@ -208,6 +215,10 @@ class G0(Model):
         )
 
 
+WIDE_INPUTS = ((0, 0), (2, 4), (4, 8), (8, 16))
+"""Inputs in MHz of the wide oscillator, by the code of the range (0 is for the narrow one)."""
+
+
 class H7(Model):
     """RM0433, RM0399, RM0455: RCC at 0x58024400, PWR at 0x58024800, FLASH at 0x52002000."""
 
@@ -235,7 +246,7 @@ class H7(Model):
             assert r.bits(rcc + 0x2C, 16, 16), "DIVP1EN"
             source = {0: 64 * MHZ, 1: 4 * MHZ, 2: self.hse}[r.bits(rcc + 0x28, 1, 0)]
             given = source / r.bits(rcc + 0x28, 9, 4)
-            low, high = ((1, 2), (2, 4), (4, 8), (8, 16))[r.bits(rcc + 0x2C, 3, 2)]
+            low, high = WIDE_INPUTS[r.bits(rcc + 0x2C, 3, 2)]
             assert low * MHZ <= given <= high * MHZ, "PLL1RGE"
             assert r.bits(rcc + 0x2C, 1, 0) == 0, "the wide oscillator without a fraction"
             core = given * (r.bits(rcc + 0x30, 8, 0) + 1) / (r.bits(rcc + 0x30, 15, 9) + 1)
@@ -259,7 +270,10 @@ class U5(Model):
     switch = (RCC + 0x1C, 2, 2)
     reset = {RCC: 0x35, RCC + 0x34: 0x01010280}
     reset_hz = 4 * MHZ
-    ranges = ((4, 8), (4, 8), (4, 8), (8, 16))
+    ranges = ((4, 8), (0, 0), (0, 0), (8, 16))
+
+    def internal(self) -> int:
+        return self.reset_hz
 
     def source(self) -> tuple[int, int]:
         r = self.registers
@@ -271,7 +285,7 @@ class U5(Model):
 
     def clocks(self) -> Clocks:
         r, rcc = self.registers, self.RCC
-        core: float = self.reset_hz
+        core: float = self.internal()
         if self.on_pll():
             source, m = self.source()
             low, high = self.ranges[r.bits(rcc + 0x28, 3, 2)]
@@ -284,22 +298,26 @@ class U5(Model):
 
 
 class H5(U5):
-    """RM0481: RCC at 0x44020C00, PWR at 0x44020800; HSI of 64 MHz divided by 2 after a reset."""
+    """RM0481: RCC at 0x44020C00, PWR at 0x44020800; HSI of 64 MHz, here not divided after a reset: sources disagree."""
 
     RCC, VOSCR, VOSSR = 0x44020C00, 0x44020810, 0x44020814
     follow = {
         (RCC, 1): (RCC, 0), (RCC, 9): (RCC, 8), (RCC, 17): (RCC, 16), (RCC, 25): (RCC, 24), (VOSSR, 3): (VOSCR, 4),
     }  # fmt: skip
-    switch = (RCC + 0x1C, 3, 3)
-    reset = {RCC: 0x2B, RCC + 0x34: 0x01010280, U5.FLASH: 0x13}
+    switch = (RCC + 0x1C, 2, 3)
+    reset = {RCC: 0x23, RCC + 0x34: 0x01010280, U5.FLASH: 0x13}
     reset_hz = 32 * MHZ
-    ranges = ((1, 2), (2, 4), (4, 8), (8, 16))
+    ranges = WIDE_INPUTS
+
+    def internal(self) -> int:
+        return 64 * MHZ >> self.registers.bits(self.RCC, 4, 3)
 
     def source(self) -> tuple[int, int]:
         r = self.registers
         assert r.bits(self.RCC + 0x28, 16, 16), "PLL1PEN"
         assert r.bits(self.RCC + 0x28, 5, 4) == 0, "the wide oscillator without a fraction"
-        return {1: 32 * MHZ, 2: 4 * MHZ, 3: self.hse}[r.bits(self.RCC + 0x28, 1, 0)], r.bits(self.RCC + 0x28, 13, 8)
+        sources = {1: self.internal(), 2: 4 * MHZ, 3: self.hse}
+        return sources[r.bits(self.RCC + 0x28, 1, 0)], r.bits(self.RCC + 0x28, 13, 8)
 
     def divider(self) -> int:
         return self.registers.bits(self.RCC + 0x34, 15, 9) + 1

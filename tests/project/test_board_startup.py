@@ -82,11 +82,40 @@ SUPPLY: dict[str, dict[tuple[int, int, int], int]] = {
     # Supply, scale 1 (scale 0 of the H7A3 has the same code), programming delay, RAM of the second domain.
     "nucleo-h743zi2": {**_H7_SCALE, (0x5802480C, 2, 0): 2, (0x52002000, 5, 4): 2, (0x580244DC, 31, 29): 7},
     "stm32h747i-disco": {**_H7_SCALE, (0x5802480C, 2, 0): 4, (0x52002000, 5, 4): 2, (0x580244DC, 31, 29): 7},
-    "nucleo-h7a3zi-q": {**_H7_SCALE, (0x5802480C, 2, 0): 4, (0x52002000, 5, 4): 3, (0x580244DC, 31, 29): 3},
+    "nucleo-h7a3zi-q": {
+        **_H7_SCALE,
+        (0x5802480C, 2, 0): 4,
+        (0x52002000, 5, 4): 3,
+        (0x5802453C, 31, 29): 3,
+        (0x58024540, 29, 29): 1,
+    },
     # Range 1 with the booster, its clock not divided.
     "nucleo-u575zi-q": {**_ICACHE, (0x4602080C, 18, 16): 7, (0x46020C28, 15, 12): 0},
     "b-u585i-iot02a": {**_ICACHE, (0x4602080C, 18, 16): 7, (0x46020C28, 15, 12): 0},
     "nucleo-h563zi": {**_ICACHE, (0x44020810, 5, 4): 3, (0x40022000, 5, 4): 2},
+}
+
+# Clock enable of the console and of its pins' port: register and bit.
+ENABLED: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
+    "stm32vldiscovery": ((0x40021018, 14), (0x40021018, 2)),
+    "netduino2": ((0x40023844, 5), (0x40023830, 2)),
+    "stm32f405": ((0x40023844, 5), (0x40023830, 2)),
+    "stm32f4-discovery": ((0x40023840, 17), (0x40023830, 0)),
+    "nucleo-f401re": ((0x40023840, 17), (0x40023830, 0)),
+    "nucleo-f412zg": ((0x40023840, 18), (0x40023830, 3)),
+    "nucleo-f446re": ((0x40023840, 17), (0x40023830, 0)),
+    "nucleo-f746zg": ((0x40023840, 18), (0x40023830, 3)),
+    "nucleo-l476rg": ((0x40021058, 17), (0x4002104C, 0)),
+    "nucleo-l4r5zi": ((0x4002105C, 0), (0x4002104C, 6)),
+    "nucleo-g474re": ((0x4002105C, 0), (0x4002104C, 0)),
+    "nucleo-wb55rg": ((0x58000060, 14), (0x5800004C, 1)),
+    "nucleo-g071rb": ((0x4002103C, 17), (0x40021034, 0)),
+    "nucleo-h743zi2": ((0x580244E8, 18), (0x580244E0, 3)),
+    "stm32h747i-disco": ((0x580244F0, 4), (0x580244E0, 0)),
+    "nucleo-h7a3zi-q": ((0x58024548, 18), (0x58024540, 3)),
+    "nucleo-u575zi-q": ((0x46020CA4, 14), (0x46020C8C, 0)),
+    "b-u585i-iot02a": ((0x46020CA4, 14), (0x46020C8C, 0)),
+    "nucleo-h563zi": ((0x44020C9C, 18), (0x44020C8C, 3)),
 }
 
 _READ = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32)
@@ -249,6 +278,8 @@ def test_the_console_gives_characters_to_its_pins(name: str, tmp_path: Path) -> 
     start.run(model)
     registers, console = model.registers, board.console
     assert console is not None
+    for register, bit in ENABLED[name]:
+        assert registers.bits(register, bit, bit) == 1, hex(register)
     for pin in (console.tx, console.rx):
         number = int(pin[2:])
         if isinstance(model, F1):

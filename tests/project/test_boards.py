@@ -188,6 +188,23 @@ def test_clocks_the_chip_does_not_take_are_refused_with_their_key(
         load_board(board_file(tmp_path, NUCLEO.replace(old, new, 1)))
 
 
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"),
+    [
+        ("nucleo-wb55rg", "source: hsi, m: 1, n: 8", "source: hse-bypass, source_hz: 32000000, m: 2, n: 8",
+         r"clocks\.source: the HSE of this chip takes a crystal"),
+        ("nucleo-h743zi2", "p: 2", "p: 1", r"clocks\.p: 1 is not one of 2, 4"),
+        ("nucleo-h7a3zi-q", "n: 280", "n: 421", r"clocks\.n: 421 is not within 8 to 420"),
+        ("nucleo-g071rb", "m: 1", "m: 2", r"clocks\.n: .* 64 MHz; the chip takes 96 to 344"),
+    ],
+)  # fmt: skip
+def test_limits_that_only_some_families_have(tmp_path: Path, name: str, old: str, new: str, message: str) -> None:
+    text = Path(resource_dir("boards") / f"{name}.yaml").read_text(encoding="utf-8")
+    assert old in text
+    with pytest.raises(TargetError, match=message):
+        load_board(board_file(tmp_path, text.replace(old, new, 1)))
+
+
 def test_the_core_supply_of_an_h7_is_not_guessed(tmp_path: Path) -> None:
     text = Path(resource_dir("boards") / "nucleo-h743zi2.yaml").read_text(encoding="utf-8")
     for old, new in ((", supply: ldo", ""), ("supply: ldo", "supply: smps")):

@@ -167,7 +167,7 @@ def test_a_missing_compiler_stops_the_first_compile_and_nothing_else(project: Pr
         ("FORMS={'conv': None}", "FORMS is no dictionary of operators and forms"),
         ('PINS=["input=AXI"]', "PINS is no dictionary of tensors and pools"),
         ("MAX_RAM=0", "MAX_RAM is 0"),
-        ('MAX_RAM="32K"', "MAX_RAM is '32K'"),
+        ('MAX_RAM="32Q"', "MAX_RAM is '32Q'"),
         ('LEVEL="fast"', "LEVEL is 'fast'"),
         ("KERNELS=None", "KERNELS is None"),
     ],

@@ -48,7 +48,8 @@ def test_second_build_runs_nothing_and_imports_neither_tvm_nor_numpy(project: Pr
     barred = forbidding(tmp_path / "barred", "tvm", "numpy", "jsonschema", "onnx", "jinja2", "elftools")
     build = project.scons(variables=barred)
     assert build.is_null, build.output
-    assert build.cpu_s < 0.6
+    # 0.3 to 0.4 s on an idle machine; importing any of them takes more than the rest.
+    assert build.cpu_s < 1.0
 
 
 def test_editing_main_compiles_one_file(project: Project) -> None:

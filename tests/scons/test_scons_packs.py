@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from tvm_stm32.boards import load_board
 from tvm_stm32.cli import cli
 from tvm_stm32.project.emulator import run_image
 from tvm_stm32.project.image import Image
+from tvm_stm32.project.linker import linker_script
 
 SCONSTRUCT = (
     HEAD.replace('"stm32_firmware"]', '"stm32_firmware", "stm32_packs"]')
@@ -161,7 +164,8 @@ class Packs:
         self.project = Project(folder)
         self.packs = folder / "packs"
         self.packs.mkdir(parents=True)
-        monkeypatch.setenv(PACK_ROOT, str(folder.parent / "cache"))
+        self.cache = folder.parent / "cache of packs"
+        monkeypatch.setenv(PACK_ROOT, str(self.cache))
         copy_tools(folder / "tools")
         write_model(folder / "model.onnx")
         self.project.write("SConstruct", SCONSTRUCT)
@@ -228,11 +232,32 @@ def test_a_device_of_a_pack_is_built_run_and_updated(packs: Packs) -> None:
     assert not did(fourth.output, "CC", "MODEL", "CONFIG")
     assert "mine" in project.path("RTE/Device/hal_conf.h").read_text()
     command = next(line for line in fourth.output.splitlines() if "packs merged" in line).partition("tvm-stm32 ")[2]
-    words = command.split()
+    words = shlex.split(command)
     cli.main([*words[:2], str(project.path(words[2])), *words[3:]], standalone_mode=False)
     assert "has another" not in project.scons().output
-    project.scons("-c")
-    assert project.path("RTE/Device/hal_conf.h").is_file()
+
+    # Sources include the device's header by a macro.
+    more["Include/toy.h"] = HEADER.replace("#endif\n", "#define TOY_MORE 1\n#endif\n", 1)
+    packs.release(toy_pack("1.3.0", **more))
+    assert did(project.scons().output, "CC", "MODEL") == [
+        "CC hal.o", "CC hal_more.o", "CC one.o", "CC own.o", "CC system_toy.o", "CC two.o"
+    ]  # fmt: skip
+    # Another number of an interrupt is another place among the vectors.
+    more["Include/toy.h"] = more["Include/toy.h"].replace("TIM2_IRQn = 5", "TIM2_IRQn = 7")
+    packs.release(toy_pack("1.4.0", **more))
+    built = did(project.scons().output, "CC", "MODEL")
+    assert {"CC one.o", "CC port_startup.o", "CC startup.o"} <= set(built) and "MODEL tiny" not in built
+    # A name that no interrupt has.
+    project.edit("two.c", "TIM2_IRQHandler(void)", "TIM22_IRQHandler(void)")
+    assert "note: TIM22_IRQHandler is in no vector of linked.elf, and left out" in project.scons().output
+    project.edit("two.c", "TIM22_IRQHandler(void)", "TIM2_IRQHandler(void)")
+    assert "in no vector" not in project.scons().output
+    assert run_image(project.path("build/two.elf"), board).values["status"] == "ok"
+    text = project.path("build/two.elf").read_bytes()
+    assert str(packs.cache).encode() not in text
+
+    project.scons("-c", variables={PACK_ROOT: str(packs.cache / "elsewhere")})
+    assert project.path("RTE/Device/hal_conf.h").is_file() and not project.path("build/one.elf").exists()
 
 
 def test_what_is_wrong_is_said_with_the_users_line(packs: Packs, tmp_path: Path) -> None:
@@ -246,7 +271,15 @@ def test_what_is_wrong_is_said_with_the_users_line(packs: Packs, tmp_path: Path)
     project.edit("SConstruct", '"TOY404"', '"TOY101"')
     project.edit("SConstruct", '"Device:Startup"', '"Device:Strtup"')
     assert "no component 'Device:Strtup'" in project.scons(fails=True).output
-    project.edit("SConstruct", '"Device:Strtup"', '"Device:Startup"')
+    project.edit("SConstruct", '"Device:Strtup"', '"Acme::Device:Startup@>=1.0.0"')
+    assert "DEVICE" in project.scons("build/cmsis").output and not project.path("=1.0.0").exists()
+    project.scons("-c")
+    project.path("build").rename(project.path("was"))
+    project.path("RTE").rename(project.path("was/RTE"))
+    project.edit("SConstruct", '"Acme::Device:Startup@>=1.0.0"', '"Device:Startup"')
+    project.edit("SConstruct", 'packs="packs.lock"', 'packs=["packs.lock"]')
+    assert "CmsisDevice: packs is ['packs.lock']" in project.scons(fails=True).output
+    project.edit("SConstruct", 'packs=["packs.lock"]', 'packs="packs.lock"')
     nowhere = {PACK_ROOT: str(tmp_path / "other")}
     fails = project.scons(fails=True, variables=nowhere).output
     assert "not installed: Acme::Toy_DFP@1.0.0" in fails and "tvm-stm32 packs install" in fails
@@ -270,3 +303,70 @@ def test_a_board_of_the_project_needs_no_pack(tmp_path: Path) -> None:
     assert "flags -mcpu=cortex-m4 -mthumb" in build.output
     assert len(build.of("LINK")) == 3 and project.scons("BOARD=nucleo-f401re").is_null
     assert Image(project.path("build/own.elf")).words(0x08000000, 1) == [0x20018000]
+
+
+def test_a_board_file_and_the_vectors_of_its_chip(packs: Packs) -> None:
+    """Clocks and console of the board, interrupts and components of the pack."""
+    project = packs.project
+    packs.release(toy_pack("1.0.0"))
+    project.write(
+        "mine.yaml",
+        "name: mine\ntitle: Mine\ndevice: TOY101\ncpu: cortex-m4\nclock_hz: 100000000\nmemories:\n"
+        "  - {name: FLASH, origin: 0x08000000, size: 256K, access: rx}\n"
+        "  - {name: RAM, origin: 0x20000000, size: 32K, access: rwx}\n"
+        "image: {flash: FLASH, ram: RAM}\nemulator: {stand_in: mps2-an386}\n",
+    )
+    project.edit("SConstruct", '"TOY101", packs="packs.lock"', '"mine.yaml"')
+    project.scons()
+    board = load_board(project.path("mine.yaml"))
+    assert run_image(project.path("build/one.elf"), board).values["status"] == "ok"
+    assert Image(project.path("build/own.elf")).words(0x08000000, 1) == [0x20008000]
+    assert not project.path("build/cmsis/mine/mine.yaml").exists()
+    assert project.scons().is_null
+
+
+# What a start-up file of Arm's packs does: newlib's start is next.
+STARTUP = """
+extern unsigned __stack_top[], __data_load__[], __data_start__[], __data_end__[], __bss_start__[], __bss_end__[];
+extern void _start(void) __attribute__((noreturn));
+void Reset_Handler(void) __attribute__((noreturn));
+void Default_Handler(void) __attribute__((noreturn));
+void TIM2_IRQHandler(void) __attribute__((weak, noreturn, alias("Default_Handler")));
+typedef void (*vector)(void);
+__attribute__((used, section(".isr_vector"))) const vector vectors[22] = {
+    (vector)__stack_top, Reset_Handler, [2 ... 20] = Default_Handler, TIM2_IRQHandler};
+void Default_Handler(void) { for (;;) { } }
+void Reset_Handler(void)
+{
+    unsigned *to, *from = __data_load__;
+    *(volatile unsigned long *)0xE000ED88UL |= 0xFUL << 20;
+    *(volatile unsigned long *)0xE000ED24UL |= 1UL << 18;
+    for (to = __data_start__; to < __data_end__; to++) { *to = *from++; }
+    for (to = __bss_start__; to < __bss_end__; to++) { *to = 0; }
+    _start();
+}
+"""
+
+
+def test_start_up_code_and_linker_script_of_a_pack(packs: Packs) -> None:
+    project = packs.project
+    script = linker_script(load_board("mps2-an386")).replace("*(.nn_arena .nn_arena.*)", "").replace(".nn_pool_", ".x_")
+    script = script.replace("LENGTH = 0x400000", "LENGTH = 0x10000")
+    names = ("__stack_limit", "__fault_stack")
+    script = "\n".join(line for line in script.splitlines() if not any(name in line for name in names))
+    body = BODY.replace(
+        "</components>",
+        """<component Cclass="Device" Cgroup="Own" Cversion="1.0.0"><files>
+        <file category="sourceC" name="Own/startup_toy.c" attr="config"/>
+        <file category="linkerScript" name="Own/toy.ld" attr="config"/></files></component></components>""",
+    )
+    pack = toy_pack("1.0.0", **{"Own/startup_toy.c": STARTUP, "Own/toy.ld": script})
+    packs.release(replace(pack, body=body))
+    project.edit("SConstruct", '"Device:HAL:Common"', '"Device:HAL:Common", "Device:Own"')
+    text = project.path("SConstruct").read_text()
+    project.write("SConstruct", text[: text.index("own = env.Clone")])
+    build = project.scons()
+    assert "CC startup_toy.o" in did(build.output, "CC") and "CC port_startup.o" not in did(build.output, "CC")
+    board = load_board(project.path("build/cmsis/toy101/toy101.yaml"))
+    assert run_image(project.path("build/one.elf"), board).values["status"] == "ok"
+    assert project.scons().is_null

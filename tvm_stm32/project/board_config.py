@@ -12,7 +12,9 @@ from ..errors import TargetError
 
 Console = Literal["semihosting", "uart"]
 
-_INPUT_RANGES = {"h7": (2, 4, 8, 16), "h5": (2, 4, 8, 16), "u5": (0, 8, 8, 16)}
+# Highest input of the PLL, in MHz, for each code of its range. Below 2 MHz the wide oscillator is not allowed; of an U5
+# only the codes 0 and 3 are named.
+_INPUT_RANGES = {"h7": (0, 4, 8, 16), "h5": (0, 4, 8, 16), "u5": (8, 8, 8, 16)}
 _PRESCALER = {1: 0, 2: 4, 4: 5, 8: 6, 16: 7}
 _AHB_PRESCALER = {1: 0, 2: 8, 4: 9}
 

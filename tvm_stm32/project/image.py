@@ -19,8 +19,8 @@ _VECTOR_WORDS = 16
 _WEIGHTS_SECTION = ".nn_weights"
 _ARENA_SECTION = ".nn_arena"
 _POOL_SECTION = ".nn_pool_"
-# Of functions' addresses, which the linker calls writable.
-_TABLES = (".init_array", ".preinit_array", ".fini_array")
+# Others that are called writable hold tables for start-up code.
+_VARIABLES = (".data", ".bss", _ARENA_SECTION, _POOL_SECTION)
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,8 @@ def check_image(elf: Path, board: Board, *, emulated: bool = True) -> None:
                 f"{place} is outside " + ", ".join(home.name for home in homes),
                 hint="check the linker script's MEMORY regions",
             )
-        if section.writable and not section.name.startswith(_TABLES) and "w" not in home.access:
+        is_variables = not section.loaded or section.name.startswith(_VARIABLES)
+        if section.writable and is_variables and "w" not in home.access:
             raise FirmwareError(
                 f"{place} holds variables, but {home.name} cannot be written",
                 hint=f"a linker script that places it: {section.name} (NOLOAD) : {{ *({section.name}) }} > RAM",
@@ -306,8 +307,20 @@ def image_sizes(elf: Path, map_file: Path | None = None, *, runtime_objects: Col
 
 
 # " .text.name  0x08000040  0x1c path/to/object.o", the name sometimes alone on the line before.
+_DISCARDED = re.compile(r"^ \.text\.(?P<name>\w+_IRQHandler)\s+0x0+\s+0x(?P<size>[0-9a-f]+)", re.MULTILINE)
 _PIECE = re.compile(r"^ (?P<name>\S+)?\s+0x(?P<address>[0-9a-f]+)\s+0x(?P<size>[0-9a-f]+)\s+(?P<origin>\S.*)$")
 _OUTPUT = re.compile(r"^(?P<name>\.\S+)(\s|$)")
+
+
+def lost_handlers(map_file: Path) -> list[str]:
+    """Interrupt handlers that the linker left out since no vector names them, by the linker's map; sorted."""
+    try:
+        text = map_file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    found = {match["name"] for match in _DISCARDED.finditer(text) if int(match["size"], 16)}
+    # One name may stand for several functions, of which another is there.
+    return sorted(name for name in found if not re.search(rf"^ \.text\.{name}\s+0x0*[1-9a-f]", text, re.MULTILINE))
 
 
 def _pieces(map_file: Path) -> Iterator[tuple[str, str, int]]:

@@ -14,7 +14,8 @@
 #define CR_HSEBYP (1UL << 18)
 #define CR_PLLON (1UL << 24)
 #define CR_PLLRDY (1UL << 25)
-#define CFGR_MASK 0x003F3FF3UL /* PLLMUL, PLLXTPRE, PLLSRC, PPRE2, PPRE1, HPRE, SW */
+/* PLLMUL, PLLSRC, PPRE2, PPRE1, HPRE, SW. Not PLLXTPRE, which is the lowest bit of CFGR2 once more. */
+#define CFGR_MASK 0x003D3FF3UL
 #define CFGR_SOURCE_HSE (1UL << 16)
 #define CFGR_SW_PLL 2UL
 #define CFGR_SWS_MASK (3UL << 2)

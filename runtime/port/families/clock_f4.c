@@ -32,17 +32,7 @@
 #define OVERDRIVE (1UL << 16) /* ODEN in CR, ODRDY in CSR */
 #define OVERDRIVE_SWITCH (1UL << 17)
 
-static int start_source(void)
-{
-#if PORT_USE_HSE
-    reg_change(RCC_CR, CR_HSEBYP, PORT_HSE_BYPASS ? CR_HSEBYP : 0U);
-    reg_change(RCC_CR, CR_HSEON, CR_HSEON);
-    return reg_wait(RCC_CR, CR_HSERDY, CR_HSERDY);
-#else
-    reg_change(RCC_CR, CR_HSION, CR_HSION);
-    return reg_wait(RCC_CR, CR_HSIRDY, CR_HSIRDY);
-#endif
-}
+#include "port_oscillator.h"
 
 static int start_pll(void)
 {

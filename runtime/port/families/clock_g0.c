@@ -26,17 +26,7 @@
 #define CFGR_SWS_PLL (2UL << 3)
 #define CFGR_PRE_MASK 0x7F00UL /* HPRE, PPRE */
 
-static int start_source(void)
-{
-#if PORT_USE_HSE
-    reg_change(RCC_CR, CR_HSEBYP, PORT_HSE_BYPASS ? CR_HSEBYP : 0U);
-    reg_change(RCC_CR, CR_HSEON, CR_HSEON);
-    return reg_wait(RCC_CR, CR_HSERDY, CR_HSERDY);
-#else
-    reg_change(RCC_CR, CR_HSION, CR_HSION);
-    return reg_wait(RCC_CR, CR_HSIRDY, CR_HSIRDY);
-#endif
-}
+#include "port_oscillator.h"
 
 static int start_pll(void)
 {

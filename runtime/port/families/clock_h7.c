@@ -13,7 +13,6 @@
 #define RCC_PLLCKSELR 0x58024428U
 #define RCC_PLLCFGR 0x5802442CU
 #define RCC_PLL1DIVR 0x58024430U
-#define RCC_AHB2ENR 0x580244DCU
 #define PWR_CSR1 0x58024804U
 #define PWR_CR3 0x5802480CU
 #define PWR_D3CR 0x58024818U
@@ -54,20 +53,7 @@ static int start_supply(void)
     return reg_wait(PWR_D3CR, D3CR_VOSRDY, D3CR_VOSRDY);
 }
 
-static int start_source(void)
-{
-#if PORT_USE_HSE
-    reg_change(RCC_CR, CR_HSEBYP, PORT_HSE_BYPASS ? CR_HSEBYP : 0U);
-    reg_change(RCC_CR, CR_HSEON, CR_HSEON);
-    return reg_wait(RCC_CR, CR_HSERDY, CR_HSERDY);
-#elif PORT_USE_CSI
-    reg_change(RCC_CR, CR_CSION, CR_CSION);
-    return reg_wait(RCC_CR, CR_CSIRDY, CR_CSIRDY);
-#else
-    reg_change(RCC_CR, CR_HSION, CR_HSION);
-    return reg_wait(RCC_CR, CR_HSIRDY, CR_HSIRDY);
-#endif
-}
+#include "port_oscillator.h"
 
 static int start_pll(void)
 {
@@ -92,8 +78,11 @@ static void divide_buses(uint32_t hpre, uint32_t ppre1, uint32_t ppre2)
 
 int port_clock_start(void)
 {
-    /* RAM of the second domain is off after a reset. */
-    reg_change(RCC_AHB2ENR, PORT_RAM_CLOCKS, PORT_RAM_CLOCKS);
+    /* RAM of the second domain is off after a reset; that of the third has a bit of its own on some chips only. */
+    reg_change(PORT_RAM_ENABLE, PORT_RAM_CLOCKS, PORT_RAM_CLOCKS);
+#if PORT_SRD_CLOCKS
+    reg_change(PORT_SRD_ENABLE, PORT_SRD_CLOCKS, PORT_SRD_CLOCKS);
+#endif
     if ((start_supply() != 0) || (start_source() != 0) || (start_pll() != 0)) {
         return -1;
     }

@@ -19,6 +19,7 @@
 #define CR_HSEBYP (1UL << 18)
 #define CR_PLL1ON (1UL << 24)
 #define CR_PLL1RDY (1UL << 25)
+#define SW_MASK 3UL
 #define SW_PLL1 3UL
 #define CFGR2_MASK 0x77FUL /* PPRE2, PPRE1, HPRE */
 #define ICACHE_EN 1UL
@@ -28,9 +29,10 @@
 /* The oscillators, and PWR: the voltage is asked for in one register and told in the next. */
 #define CR_HSION (1UL << 0)
 #define CR_HSIRDY (1UL << 1)
+#define CR_HSIDIV_MASK (3UL << 3)
+#define CR_HSIDIV_2 (1UL << 3)
 #define CR_CSION (1UL << 8)
 #define CR_CSIRDY (1UL << 9)
-#define SW_MASK 7UL
 #define SWS_SHIFT 3U
 #define PLL1CFGR_FIELDS (((PORT_PLL_M) << 8) | (1UL << 16) | (PORT_PLL_INPUT_RANGE << 2) | SOURCE)
 #define PLL1DIVR_FIELDS (((PORT_PLL_DIVIDE - 1U) << 9) | (PORT_PLL_N - 1U))
@@ -40,6 +42,8 @@
 
 static int start_supply(void)
 {
+    /* 32 MHz of the HSI's 64, whatever a boot loader left. */
+    reg_change(RCC_CR, CR_HSIDIV_MASK, CR_HSIDIV_2);
     reg_change(0x44020810U, 3UL << 4, 3UL << 4); /* PWR_VOSCR: scale 0 */
     return reg_wait(0x44020814U, 1UL << 3, 1UL << 3);
 }
@@ -48,7 +52,6 @@ static int start_supply(void)
 
 #define CR_HSION (1UL << 8)
 #define CR_HSIRDY (1UL << 10)
-#define SW_MASK 3UL
 #define SWS_SHIFT 2U
 #define PLL1CFGR_FIELDS (((PORT_PLL_M - 1U) << 8) | (1UL << 18) | (PORT_PLL_INPUT_RANGE << 2) | SOURCE)
 #define PLL1DIVR_FIELDS (((PORT_PLL_DIVIDE - 1U) << 24) | (PORT_PLL_N - 1U))
@@ -72,20 +75,7 @@ static int start_supply(void)
 
 #endif
 
-static int start_source(void)
-{
-#if PORT_USE_HSE
-    reg_change(RCC_CR, CR_HSEBYP, PORT_HSE_BYPASS ? CR_HSEBYP : 0U);
-    reg_change(RCC_CR, CR_HSEON, CR_HSEON);
-    return reg_wait(RCC_CR, CR_HSERDY, CR_HSERDY);
-#elif PORT_USE_CSI
-    reg_change(RCC_CR, CR_CSION, CR_CSION);
-    return reg_wait(RCC_CR, CR_CSIRDY, CR_CSIRDY);
-#else
-    reg_change(RCC_CR, CR_HSION, CR_HSION);
-    return reg_wait(RCC_CR, CR_HSIRDY, CR_HSIRDY);
-#endif
-}
+#include "port_oscillator.h"
 
 static int start_pll(void)
 {
