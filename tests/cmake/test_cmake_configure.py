@@ -48,9 +48,11 @@ def test_configuring_starts_no_process_of_ours(project: CMakeProject) -> None:
     text = CMAKE_DIR.joinpath("tvm_stm32.cmake").read_text()
     assert not re.search(r"execute_process|try_run|try_compile|file\(\s*(DOWNLOAD|GLOB)", text)
     project.variables["PATH"] = os.pathsep.join([str(bin_), os.environ["PATH"], str(Path(sys.executable).parent)])
-    project.configure(own_tool=False)
+    # A copy: beside this checkout's own a .venv may be the first choice.
+    place = shutil.copytree(CMAKE_DIR, project.folder / "elsewhere")
+    project.configure(f"-Dtvm_stm32_DIR={place}", own_tool=False)
     assert project.log.read_text() == ""
-    assert generator_of(project).startswith(str(bin_ / "python3"))
+    assert generator_of(project).startswith(str(bin_))
     project.build(fails=True)
     assert "started" in project.log.read_text()
 
