@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""What builds cost: a clean environment per network, the old way, against nodes of one SCons build.
+
+    python benchmarks/build_cost.py [--networks 1,10] [--jobs 2] [--json FILE]
+
+For so many networks (the digits network with weights of its own each), each with a firmware image for an emulated M4:
+
+(a) a fresh CMake project for each: generate, configure with the Arm toolchain, build
+(b) one SCons build of all, from nothing
+(c) one weight of one network changed   (d) one kernel option of one network changed
+(e) one main.c changed                  (f) nothing changed
+
+Seconds of CPU (of all processes) and of the clock. Exit code 1 when an aim is missed: (c) to (f) at most
+1/20 of (a) for one network, (f) under 1 s of CPU at 100, (b) at most 1/4 of (a) at 100.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tvm_stm32.boards import load_board
+from tvm_stm32.project.linker import linker_script
+
+BOARD = "mps2-an386"
+MODEL = ROOT / "examples" / "digits" / "digits_int8.relay"
+MAIN = """#include "{name}.h"
+#include "port.h"
+
+int main(void)
+{{
+    ai_handle network;
+
+    return (ai_create(&ai_{name}_network, NULL, &network) == AI_STATUS_OK) ? 0 : 1;
+}}
+"""
+CMAKE = """cmake_minimum_required(VERSION 3.22)
+project({name} C)
+add_executable(app main.c net/{name}.c net/{name}_data.c {port})
+target_include_directories(app PRIVATE net {include})
+target_compile_definitions(app PRIVATE AI_USE_SECTIONS)
+target_link_options(app PRIVATE -nostartfiles --specs=nano.specs -Wl,--gc-sections -T{script})
+"""
+TOOLCHAIN = """set(CMAKE_SYSTEM_NAME Generic)
+set(CMAKE_SYSTEM_PROCESSOR arm)
+set(CMAKE_C_COMPILER arm-none-eabi-gcc)
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+set(CMAKE_C_FLAGS_INIT "{flags} -O2 -g -ffunction-sections -fdata-sections")
+"""
+SCONSTRUCT = """import os
+env = Environment(
+    tools=["gcc", "gnulink", "stm32_model", "stm32_firmware"], toolpath=["{tools}"], ENV=dict(os.environ)
+)
+runtime = env.TvmRuntime("build/runtime")
+levels = dict(line.split() for line in open("levels.txt"))
+for name in {names}:
+    network = env.TvmModel(f"build/net/{{name}}", f"{{name}}.relay", BOARD="{board}", LEVEL=levels[name])
+    env.Firmware(f"build/{{name}}.elf", [f"{{name}}_main.c", network], BOARD="{board}", RUNTIME=runtime)
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of CPU of all processes, and of the clock."""
+
+    cpu_s: float
+    wall_s: float
+
+
+def measured(work: Callable[[], None]) -> Cost:
+    """What ``work`` costs in processes it starts."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    work()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Cost(round(cpu, 2), round(time.perf_counter() - start, 2))
+
+
+def run(*words: str | Path, cwd: Path) -> None:
+    """A command that has to succeed."""
+    done = subprocess.run(list(map(str, words)), cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    if done.returncode:
+        sys.exit(done.stdout.decode("utf-8", "replace")[-3000:])
+
+
+def write_model(path: Path, seed: int) -> None:
+    """The digits network with some weights of its largest layer changed, for each seed others."""
+    text = MODEL.read_text(encoding="utf-8")
+    constant = max(re.findall(r'"([A-Za-z0-9+/=]{100,})"', text), key=len)
+    digits, draw = list(constant), random.Random(seed)
+    for place in draw.sample(range(len(digits) // 2, len(digits) - 8), 8):
+        digits[place] = draw.choice("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    path.write_text(text.replace(constant, "".join(digits)), encoding="utf-8")
+
+
+def old_way(folder: Path, names: list[str]) -> None:
+    """A fresh project for each network."""
+    target = load_board(BOARD).target
+    runtime = ROOT / "runtime"
+    port = [runtime / "port" / f"port_{part}.c" for part in ("common", "startup", "semihosting", "system")]
+    for name in names:
+        place = folder / name
+        place.mkdir(parents=True)
+        shutil.copy(folder.parent / "ours" / f"{name}.relay", place)
+        (place / "main.c").write_text(MAIN.format(name=name), encoding="utf-8")
+        (place / "app.ld").write_text(linker_script(load_board(BOARD)), encoding="utf-8")
+        (place / "arm.cmake").write_text(TOOLCHAIN.format(flags=" ".join(target.compile_flags)), encoding="utf-8")
+        text = CMAKE.format(
+            name=name,
+            port=" ".join(map(str, [*port, runtime / "src" / "ai_runtime.c"])),
+            include=f"{runtime / 'include'} {runtime / 'port'}",
+            script=place / "app.ld",
+        )
+        (place / "CMakeLists.txt").write_text(text, encoding="utf-8")
+        words = ["compile", f"{name}.relay", "-o", "net", "--name", name, "--no-runtime", "--board", BOARD]
+        run(sys.executable, ROOT / "tvm_stm32", *words, cwd=place)
+        generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+        run("cmake", "-S", ".", "-B", "build", *generator, "-DCMAKE_TOOLCHAIN_FILE=arm.cmake", cwd=place)
+        run("cmake", "--build", "build", cwd=place)
+
+
+class Ours:
+    """One SCons project of all networks."""
+
+    def __init__(self, folder: Path, names: list[str], jobs: int) -> None:
+        self.folder, self.names, self.jobs = folder, names, jobs
+        folder.mkdir(parents=True)
+        tools = ROOT / "site_scons" / "site_tools"
+        for seed, name in enumerate(names):
+            write_model(folder / f"{name}.relay", seed)
+            (folder / f"{name}_main.c").write_text(MAIN.format(name=name), encoding="utf-8")
+        self.levels = dict.fromkeys(names, "time")
+        self.write_levels()
+        text = SCONSTRUCT.format(names=names, board=BOARD, tools=tools)
+        (folder / "SConstruct").write_text(text, encoding="utf-8")
+
+    def write_levels(self) -> None:
+        """The option of each network, in a file the SConstruct reads."""
+        lines = "".join(f"{name} {level}\n" for name, level in self.levels.items())
+        (self.folder / "levels.txt").write_text(lines, encoding="utf-8")
+
+    def build(self) -> None:
+        """Run SCons."""
+        run(sys.executable, "-m", "SCons", "-Q", f"-j{self.jobs}", cwd=self.folder)
+
+    def changes(self) -> dict[str, Callable[[], None]]:
+        """What is changed before a build, by letter."""
+
+        def weight() -> None:
+            write_model(self.folder / f"{self.names[0]}.relay", 1_000_000)
+
+        def option() -> None:
+            self.levels[self.names[0]] = "size"
+            self.write_levels()
+
+        def main() -> None:
+            path = self.folder / f"{self.names[0]}_main.c"
+            path.write_text(path.read_text(encoding="utf-8").replace(": 1;", ": 2;"), encoding="utf-8")
+
+        return {"c": weight, "d": option, "e": main, "f": lambda: None}
+
+
+def costs(networks: int, jobs: int, scratch: Path) -> dict[str, Cost]:
+    """All cases for so many networks."""
+    names = [f"net{number}" for number in range(networks)]
+    ours = Ours(scratch / "ours", names, jobs)
+    found = {"a": measured(lambda: old_way(scratch / "old", names)), "b": measured(ours.build)}
+    for letter, change in ours.changes().items():
+        change()
+        found[letter] = measured(ours.build)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--networks", default="1,10,100", help="How many, for each run.")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--json", type=Path, help="Write the figures here.")
+    arguments = parser.parse_args()
+    table: dict[int, dict[str, Cost]] = {}
+    print(f"{'networks':>8} {'case':>4} {'CPU s':>9} {'clock s':>9} {'of (a)':>8}")
+    for networks in map(int, arguments.networks.split(",")):
+        with tempfile.TemporaryDirectory(prefix="build-cost-") as scratch:
+            table[networks] = costs(networks, arguments.jobs, Path(scratch))
+        whole = table[networks]["a"].cpu_s
+        for letter, cost in table[networks].items():
+            print(f"{networks:>8} {letter:>4} {cost.cpu_s:>9.2f} {cost.wall_s:>9.2f} {cost.cpu_s / whole:>8.3f}")
+    if arguments.json is not None:
+        figures = {n: {letter: asdict(cost) for letter, cost in rows.items()} for n, rows in table.items()}
+        arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    missed = []
+    if 1 in table:
+        missed += [f"({c}) at 1" for c in "cdef" if table[1][c].cpu_s > table[1]["a"].cpu_s / 20]
+    if 100 in table:
+        missed += ["(f) at 100"] if table[100]["f"].cpu_s >= 1 else []
+        missed += ["(b) at 100"] if table[100]["b"].cpu_s > table[100]["a"].cpu_s / 4 else []
+    if missed:
+        print("missed: " + ", ".join(missed))
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
