@@ -19,7 +19,7 @@ from .boards_cli import board_group, boards_command, config_command
 from .c_api import C_APIS
 from .device_cli import board_files_command, config_file_command, device_files_command
 from .errors import Error
-from .own_process import claim
+from .own_process import claim, release
 from .packs_cli import packs
 from .target import known_cpus
 
@@ -447,6 +447,8 @@ def main() -> None:
         _fail(_system_error(error))
     except MemoryError:
         _fail(Error("this computer has not enough memory for it", hint="a smaller model, or fewer samples"))
+    finally:
+        release()
 
 
 def _end(number: int, _frame: object) -> None:

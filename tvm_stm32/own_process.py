@@ -19,3 +19,12 @@ def leave_out_torch() -> None:
     modules: dict[str, Any] = sys.modules
     if _ours and "torch" not in modules:
         modules["torch"] = None
+
+
+def release() -> None:
+    """The command has ended; a program that called it goes on, and may want PyTorch."""
+    global _ours
+    _ours = False
+    modules: dict[str, Any] = sys.modules
+    if modules.get("torch", modules) is None:
+        del modules["torch"]
