@@ -13,6 +13,7 @@ from cmsis_packs.pdsc import read_pdsc
 
 from .errors import PackError, TargetError
 from .machines import MACHINES, place
+from .sizes import size_text
 from .target import Target, known_cpus
 
 _FPU = {"NO_FPU": "none", "SP_FPU": "sp", "DP_FPU": "dp"}
@@ -65,7 +66,10 @@ def device_board(name: str, device: Device, processor_name: str = "", *, secure:
         f"clock_hz: {processor.clock_hz or 1_000_000}",
         f"probe: {{interface: st-link, pyocd: {json.dumps(device.name.lower())}}}",
         "memories:",
-        *(f"  - {{name: {n}, origin: {m.origin:#010x}, size: {_size(m.size)}, access: {a}}}" for n, m, a in memories),
+        *(
+            f"  - {{name: {n}, origin: {m.origin:#010x}, size: {size_text(m.size)}, access: {a}}}"
+            for n, m, a in memories
+        ),
         "# Cycles of a word are guesses from the kind of memory: measure, and see --pools.",
         "pools:",
         *_pools(memories, flash, ram),
@@ -170,13 +174,6 @@ def _access(memory: Memory) -> str:
     if "w" not in memory.access:
         return "rx"
     return "rwx" if "x" in memory.access else "rw"
-
-
-def _size(size: int) -> str:
-    for unit, name in ((1 << 20, "M"), (1 << 10, "K")):
-        if size % unit == 0:
-            return f"{size // unit}{name}"
-    return str(size)
 
 
 def _stack(memories: Sequence[tuple[str, Memory, str]], ram: str) -> str:

@@ -13,13 +13,13 @@ from .chips import chip_of, clock_problems
 from .errors import TargetError
 from .machines import MACHINES, place
 from .resources import resource_dir
+from .sizes import parse_bytes
 from .target import Target
 from .yaml_files import read_checked
 
 Role = Literal["flash", "weights", "ram"]
 
 DEFAULT_STACK = 4096
-_UNITS = {"K": 1024, "M": 1024 * 1024}
 
 
 @dataclass(frozen=True)
@@ -383,8 +383,3 @@ def _by_role(memories: tuple[Memory, ...], roles: dict[str, str], role: str, boa
         f"board '{board}' has no memory '{name}' for {role}",
         hint="one of: " + ", ".join(memory.name for memory in memories) if memories else "",
     )
-
-
-def parse_bytes(size: int | str) -> int:
-    """Bytes of a size in a file: a number, or one with K or M."""
-    return size if isinstance(size, int) else int(size[:-1]) * _UNITS[size[-1].upper()]

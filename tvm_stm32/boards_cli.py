@@ -12,6 +12,7 @@ from .boards import Board, list_boards, load_board
 from .chips import chip_of
 from .errors import TargetError
 from .project.board_config import has_uart
+from .sizes import size_text
 
 _HEADINGS = ("board", "device", "core", "clock", "flash", "RAM", "emulated as")
 
@@ -177,11 +178,3 @@ def _emulator_text(board: Board) -> str:
     if emulator.machine == "mps2-an385" and board.target.cpu.startswith("cortex-m0"):
         text += " (its Cortex-M3 runs the code of an M0+; it does not fault on unaligned accesses)"
     return text
-
-
-def size_text(size: int) -> str:
-    """A size as board files write it."""
-    for unit, name in ((1 << 20, "M"), (1 << 10, "K")):
-        if size % unit == 0:
-            return f"{size // unit}{name}"
-    return f"{size}"

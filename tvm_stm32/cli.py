@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import re
 import signal
 import sys
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from .device_cli import board_files_command, config_file_command, device_files_c
 from .errors import Error
 from .own_process import claim, release
 from .packs_cli import packs
+from .sizes import is_size, parse_bytes
 from .target import known_cpus
 
 if TYPE_CHECKING:
@@ -42,12 +42,9 @@ class _Bytes(click.ParamType[int]):
     name = "bytes"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from .boards import parse_bytes
-
-        text = str(value)
-        if not re.fullmatch(r"[1-9]\d{0,9}[KMkm]?", text, re.ASCII):
-            self.fail(f"{text!r} is no number of bytes from 1, such as 32768, 32K or 1M.", param, ctx)
-        return parse_bytes(int(text) if text.isdigit() else text)
+        if not is_size(str(value)):
+            self.fail(f"{str(value)!r} is no number of bytes from 1, such as 32768, 32K or 1M.", param, ctx)
+        return parse_bytes(str(value))
 
 
 def _show_cmake_dir(context: click.Context, _option: click.Parameter, wanted: bool) -> None:

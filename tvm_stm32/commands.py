@@ -20,8 +20,9 @@ from .files import check_model_file, make_folder, write_atomically
 from .frontends import detect_format
 from .frontends.onnx_locations import external_locations
 from .library import Library, Pool
+from .library.pins import numbered_pins
 from .own_process import leave_out_torch
-from .pool_files import OF_ARCHIVE, OF_BOARD, check_pins, load_pools, parse_pins
+from .pool_files import OF_ARCHIVE, OF_BOARD, load_pools, parse_pins
 from .quiet import quiet
 from .runtime_files import copy_runtime, runtime_sources
 from .target import Target
@@ -133,7 +134,7 @@ def _pools(choice: Choice, board: Board | None) -> list[Pool]:
         raise Error("--shared-arena goes with our own C interface", why="applications of ST's bring the arena")
     pools = load_pools(choice.pools, board) if choice.pools not in ("", OF_ARCHIVE) else []
     if pools:
-        check_pins(parse_pins(choice.pins), pools)
+        numbered_pins(parse_pins(choice.pins), pools)
     return pools
 
 

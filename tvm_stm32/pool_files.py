@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
 from .boards import Board, Memory, PoolEntry, board_schema, pool_entries, pool_section
-from .errors import Error, TargetError, quoted
+from .errors import Error, TargetError
 from .library import ARENA_SECTION, WEIGHTS_SECTION, Content, Pool, PoolKind
 from .limits import ADDRESSES
 from .yaml_files import read_checked
@@ -59,17 +58,6 @@ def parse_pins(texts: tuple[str, ...]) -> dict[str, str]:
         if pins.setdefault(name, pool) != pool:
             raise Error(f"--pin is there twice for '{name}'", hint="give one pool")
     return pins
-
-
-def check_pins(pins: Mapping[str, str], pools: Sequence[Pool]) -> None:
-    """Raise :class:`Error` for a pin to a pool there is not; which tensors there are is known later."""
-    known = {pool.name.lower() for pool in pools}
-    for name, pool in pins.items():
-        if pool.lower() not in known:
-            raise Error(
-                f"--pin {quoted(name)}: there is no pool {quoted(pool)}",
-                hint="one of: " + ", ".join(pool.name for pool in pools),
-            )
 
 
 def _pools(entries: tuple[PoolEntry, ...], board: Board | None, where: str) -> list[Pool]:

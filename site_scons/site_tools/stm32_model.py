@@ -45,7 +45,6 @@ import hashlib
 import json
 import os
 import pathlib
-import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import ClassVar
@@ -78,6 +77,7 @@ from tvm_stm32.errors import Error
 from tvm_stm32.frontends.onnx_locations import external_locations
 from tvm_stm32.generator import generator_files, package_records
 from tvm_stm32.resources import resource_dir
+from tvm_stm32.sizes import is_size
 from tvm_stm32.target import Target
 
 SUFFIXES = (".c", ".h", "_data.c", "_data.h", "_report.json", "_report.txt")
@@ -286,7 +286,7 @@ def tvm_model(
     flags = ["-O", LEVEL]
     flags += [] if KERNELS == "asm" else ["--kernels", KERNELS]
     flags += [word for text in _pairs("FORMS", FORMS, "operators and forms") for word in ("--set", Literal(text))]
-    if MAX_RAM is not None and not re.fullmatch(r"[1-9]\d{0,9}[KMkm]?", str(MAX_RAM), re.ASCII):
+    if MAX_RAM is not None and not is_size(str(MAX_RAM)):
         raise Error(f"TvmModel: MAX_RAM is {MAX_RAM!r}", hint="a number of bytes, 1 or more, or '32K', '1M'")
     flags += ["--max-ram", str(MAX_RAM)] if MAX_RAM else []
     if BOARD:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from ..errors import CapacityError, Error, quoted
 from ..library import WEIGHTS_SECTION, Library, Pool
+from ..library.pins import numbered_pins
 from .lifetimes import Buffer, constant_buffer, constant_name, lifetimes, workspace_name
 from .planner import lower_bound, place
 from .traffic import Traffic, traffic
@@ -163,7 +164,7 @@ def _items(library: Library, pins: Mapping[str, int]) -> list[Item]:
 
 def _resolved(library: Library, pins: Mapping[str, str]) -> dict[str, int]:
     """Pins by names of buffers and numbers of pools."""
-    pools = {pool.name.lower(): number for number, pool in enumerate(library.pools)}
+    numbers = numbered_pins(pins, library.pools)
     names = {name: library.root(name) for name in library.tensors}
     for infos, tensors in ((library.inputs, library.input_tensors), (library.outputs, library.output_tensors)):
         for info, tensor in zip(infos, tensors, strict=True):
@@ -175,12 +176,7 @@ def _resolved(library: Library, pins: Mapping[str, str]) -> dict[str, int]:
         if call.workspace:
             names.setdefault(workspace_name(step), workspace_name(step))
     result: dict[str, int] = {}
-    for name, pool in pins.items():
-        if pool.lower() not in pools:
-            raise Error(
-                f"--pin {quoted(name)}: there is no pool {quoted(pool)}",
-                hint="one of: " + ", ".join(known.name for known in library.pools),
-            )
+    for name, number in numbers.items():
         if name not in names:
             raise Error(
                 f"--pin {quoted(name)}: {library.provenance.file_name} has no such tensor, constant or workspace",
@@ -189,7 +185,7 @@ def _resolved(library: Library, pins: Mapping[str, str]) -> dict[str, int]:
                 + "; the report names tensors, NAME_data.h constants; an operator's scratch memory is "
                 "'workspace of call NUMBER'",
             )
-        if result.setdefault(names[name], pools[pool.lower()]) != pools[pool.lower()]:
+        if result.setdefault(names[name], number) != number:
             raise Error(f"--pin {quoted(name)}: it shares memory with a tensor that is pinned to another pool")
     return result
 
