@@ -8,10 +8,10 @@
 ``CmsisDevice(name, packs="packs.lock", components=[...])`` looks the device up in the packs of the lock, which
 ``tvm-stm32 packs install`` has put into the cache: nothing is downloaded while SConscripts are read. The name may be
 that of a board of this project, or a board file: its chip is looked up, memories and clocks are the board's. A board
-without ``packs`` and ``components`` needs no pack. Keywords: ``processor`` (CM7, of a
-device with several), ``security`` (of a processor with TrustZone), ``folder`` for what is generated (default:
-``build/cmsis/<device>``), ``rte`` for copies of config files (default: ``RTE``), which belong to the project and are
-never overwritten.
+without ``packs`` and ``components`` needs no pack. Keywords: ``processor`` (CM7, of a device with several),
+``security`` (of a processor with TrustZone), ``folder`` for what is generated (default: ``build/cmsis/<device>``),
+``rte`` for copies of config files (default: ``RTE``), which belong to the project and are never overwritten. Asked
+again for the same, it gives the same device.
 
 The result's ``flags``, ``defines`` and ``include`` are for environments of your own; ``board`` (a board file),
 ``headers`` (RTE_Components.h, port_vectors.h), ``configs``, ``startup`` and ``linker_script`` (the pack's where it has
@@ -27,7 +27,7 @@ import os
 import shlex
 from pathlib import Path
 
-from SCons.Node import Node
+from SCons.Node import Node, NodeList
 from SCons.Scanner.C import CScanner
 from SCons.Script import Action, GetOption
 from SCons.Subst import Literal
@@ -39,7 +39,8 @@ from tvm_stm32.errors import Error
 from tvm_stm32.resources import resource_dir
 
 _ROOT = os.path.dirname(PACKAGE)
-_TAKEN: dict[str, dict[str, object]] = {}
+# Devices by the folder of what is generated for them, with what was asked.
+_DEVICES: dict[str, tuple[dict[str, object], Device]] = {}
 _PLAN_LISTS = (
     "facts",
     "flags",
@@ -107,51 +108,72 @@ def cmsis_device(
         if not isinstance(text, (str, Node)) or (keyword == "name" and not text):
             raise Error(f"CmsisDevice: {keyword} is {text!r}", hint="a text")
     use = BoardUse(env, name) if _is_board(name) else None
-    if use is not None and not (packs or components or processor):
-        return _of_board(env, use, folder)
-    lock = env.File(packs or "packs.lock")
     own = f"{use.name if use is not None else str(name).lower()}{f'-{processor.lower()}' if processor else ''}"
     place = env.Dir(folder or f"#build/cmsis/{own}")
-    # Copies that belong to the project are no files of a variant.
-    rte_folder = env.Dir(rte).srcnode()
     asked = {
         "device": str(name) if use is None else "", "processor": processor, "security": security,
         "components": [str(c) for c in env.Flatten([components])],
         "board": str(use.path) if use is not None else "",
     }  # fmt: skip
-    if _TAKEN.setdefault(place.get_abspath(), asked) != asked:
+    whole = {**asked, "packs": str(packs or ""), "rte": str(rte)}
+    known, device = _DEVICES.get(place.get_abspath(), (whole, None))
+    if known != whole:
         raise Error(f"CmsisDevice: '{place}' is the folder of another device", hint="give one of them another folder=")
+    if device is None:
+        if use is not None and not (packs or components or processor):
+            device = _of_board(env, use, place)
+        else:
+            # Copies that belong to the project are no files of a variant.
+            device = _of_packs(env, env.File(packs or "packs.lock"), asked, use, place, env.Dir(rte).srcnode())
+        _DEVICES[place.get_abspath()] = whole, device
+    return device
+
+
+def _of_packs(env, lock: Node, asked: dict[str, object], use: BoardUse | None, place: Node, rte: Node) -> Device:
     plan = _plan(lock, place, asked)
-    sums = {pack: facts["sha256"] for pack, facts in plan["packs"].items()}
-    # Where a board file lies is no property of the device.
-    facts = identity(device={**asked, "board": bool(asked["board"])}, packs=sums, code=_code())
     derived = device_environment(env, plan["flags"])
     # Commands find the packs where this process does.
-    derived["ENV"].update({variable: os.environ[variable] for variable in _roots() if variable in os.environ})
-    words = [word for c in asked["components"] for word in ("--component", Literal(c))]
-    words += ["--device", Literal(str(name))] if use is None else ["$(", "--board", use.argument, "$)"]
-    words += ["--processor", Literal(processor)] if processor else []
-    words += ["--security", security] if security != "TZ-disabled" else []
+    derived["ENV"].update({variable: os.environ[variable] for variable in _places() if variable in os.environ})
+    made = _generated(derived, lock, asked, plan, use, place)
+    device = Device(use if use is not None else DeviceUse(plan["board"], made[4], plan["flags"]))
+    device.packs = {pack: facts["sha256"] for pack, facts in plan["packs"].items()}
+    device.flags, device.has_vectors = list(plan["flags"]), True
+    device.board, device.headers = device.use.node, made[:2]
+    device.defines = plan["defines"]
+    device.include = [place, *(_node_of(path, rte, env.Dir) for path in plan["include"])]
+    device.libraries = [env.File(path) for path in plan["libraries"]]
+    device.configs = [_config(derived, entry, rte) for entry in plan["configs"]]
+    _add_components(derived, device, plan, place, startup=made[2], script=made[3])
+    return device
+
+
+def _generated(env, lock: Node, asked, plan, use: BoardUse | None, place: Node) -> NodeList:
+    """Vectors, RTE_Components.h, start-up code, linker script, and a board file unless there is one."""
+    words = [word for component in asked["components"] for word in ("--component", Literal(component))]
+    words += ["--device", Literal(asked["device"])] if use is None else ["$(", "--board", use.argument, "$)"]
+    words += ["--processor", Literal(asked["processor"])] if asked["processor"] else []
+    words += ["--security", asked["security"]] if asked["security"] != "TZ-disabled" else []
     files = ["port_vectors.h", "RTE_Components.h", "startup.c", "device.ld"]
     files += [f"{plan['board']}.yaml"] if use is None else []
-    made = derived.Command(
+    made = env.Command(
         [place.File(file) for file in files],
         [],
         Action("$TVMSTM32DEVICECOM", "$TVMSTM32DEVICECOMSTR"),
         _TVMSTM32DEVICEFLAGS=words,
-        _TVMSTM32COMPILER=shlex.quote(derived.subst("$CC")),
+        _TVMSTM32COMPILER=shlex.quote(env.subst("$CC")),
         TVMSTM32LOCK=lock,
         IMPLICIT_COMMAND_DEPENDENCIES=0,
     )
-    derived.Depends(made, [facts, _script_template(env), *([use.node] if use is not None else [])])
-    derived.Depends(made, [env.File(path) for path in plan["facts"]])
-    device = Device(use if use is not None else DeviceUse(plan["board"], made[4], plan["flags"]))
-    device.packs, device.flags, device.has_vectors = sums, list(plan["flags"]), True
-    device.board, device.headers = device.use.node, made[:2]
-    device.defines = plan["defines"]
-    device.include = [place, *(_node_of(path, rte_folder, env.Dir) for path in plan["include"])]
-    device.libraries = [env.File(path) for path in plan["libraries"]]
-    device.configs = [_config(derived, entry, rte_folder) for entry in plan["configs"]]
+    sums = {pack: facts["sha256"] for pack, facts in plan["packs"].items()}
+    # Where a board file lies is no property of the device.
+    facts = identity(device={**asked, "board": bool(asked["board"])}, packs=sums, code=_code())
+    env.Depends(made, [facts, _script_template(env), *([use.node] if use is not None else [])])
+    env.Depends(made, [env.File(path) for path in plan["facts"]])
+    return made
+
+
+def _add_components(env, device: Device, plan, place: Node, *, startup: Node, script: Node) -> None:
+    """Objects of the components' sources; ``startup`` and ``script`` are used where no component brings its own."""
     sources = [*(env.File(path) for path in plan["sources"]), *device.configs]
     scripts = [
         *(node for node in device.configs if node.name.endswith((".ld", ".lds", ".ld.S"))),
@@ -161,26 +183,24 @@ def cmsis_device(
     for node in code:
         if not node.name.endswith(COMPILED):
             raise Error(f"CmsisDevice: '{node.name}' of a component is compiled by nothing", hint=", ".join(COMPILED))
-    startup = [node for node in code if node.name.lower().startswith("startup")]
-    device.brings_startup = bool(startup)
-    if startup and scripts:
+    first = [node for node in code if node.name.lower().startswith("startup")]
+    device.brings_startup = bool(first)
+    if first and scripts:
         # The pack's script has no section for arena and pools.
         device.defines = [define for define in device.defines if define != "AI_USE_SECTIONS"]
-    device.linker_script = scripts[0] if startup and scripts else made[3]
+    device.linker_script = scripts[0] if first and scripts else script
     device.system = [node for node in code if node.name.lower().startswith("system_")]
     device.maps = [f"-ffile-prefix-map={of['folder']}={pack.partition('@')[0]}" for pack, of in plan["packs"].items()]
     pre_includes = [env.File(path) for path in plan["pre_includes"]]
-    device.depends = [*pre_includes, *_with_includes(derived, plan["header"], device.include)]
-    device.prepare(derived)
-    _hide_places(derived)
-    derived.Append(CCFLAGS=CLVar([word for node in pre_includes for word in ("$(", "-include", node, "$)")]))
-    rest = [node for node in code if node not in startup]
-    device.objects = compiled_objects(derived, place.Dir("obj"), rest)
-    device.startup = compiled_objects(derived, place.Dir("startup"), startup or [made[2]])
+    device.depends = [*pre_includes, *_with_includes(env, plan["header"], device.include)]
+    device.prepare(env)
+    _hide_places(env)
+    env.Append(CCFLAGS=CLVar([word for node in pre_includes for word in ("$(", "-include", node, "$)")]))
+    device.objects = compiled_objects(env, place.Dir("obj"), [node for node in code if node not in first])
+    device.startup = compiled_objects(env, place.Dir("startup"), first or [startup])
     # What includes them is compiled again when they change; SCons sees that.
-    derived.Requires([*device.objects, *device.startup], device.headers)
-    derived.Depends(device.objects, [*device.depends, identity(pre_includes=[node.name for node in pre_includes])])
-    return device
+    env.Requires([*device.objects, *device.startup], device.headers)
+    env.Depends(device.objects, [*device.depends, identity(pre_includes=[node.name for node in pre_includes])])
 
 
 def _with_includes(env, header: str, include: list[Node]) -> list[Node]:
@@ -203,10 +223,9 @@ def _is_board(name: object) -> bool:
     return text.endswith((".yaml", ".yml")) or os.path.isfile(str(resource_dir("boards") / f"{text}.yaml"))
 
 
-def _of_board(env, use: BoardUse, folder: str | None) -> Device:
+def _of_board(env, use: BoardUse, place: Node) -> Device:
     device = Device(use)
     device.flags = board_facts(use)[0]
-    place = env.Dir(folder or f"#build/cmsis/{use.name}")
     made = env.Command(
         [place.File("startup.c"), place.File("device.ld")],
         [],
@@ -235,7 +254,7 @@ def _plan(lock: Node, place: Node, asked: dict[str, object]) -> dict[str, object
         raise Error(
             f"CmsisDevice: cannot read '{lock}'", why=error.strerror or str(error), hint="tvm-stm32 packs install"
         ) from error
-    roots = [os.environ.get(name, "") for name in _roots()]
+    roots = [os.environ.get(name, "") for name in _places()]
     key = hashlib.sha256(
         json.dumps([asked, text.decode("utf-8", "replace"), roots, _code(), path]).encode()
     ).hexdigest()
@@ -276,7 +295,8 @@ def _times(paths: list[str]) -> list[int]:
     return [os.stat(path).st_mtime_ns if os.path.isfile(path) else 0 for path in paths]
 
 
-def _roots() -> tuple[str, ...]:
+def _places() -> tuple[str, ...]:
+    """Variables that say where the packs are."""
     from cmsis_packs.cache import ROOT, SHARED_ROOTS, TOOLBOX_ROOT
 
     return (ROOT, TOOLBOX_ROOT, SHARED_ROOTS, "XDG_CACHE_HOME", "LOCALAPPDATA", "HOME")

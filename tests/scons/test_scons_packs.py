@@ -265,6 +265,13 @@ def test_what_is_wrong_is_said_with_the_users_line(packs: Packs, tmp_path: Path)
     fails = project.scons(fails=True).output
     assert "CmsisDevice: cannot read 'packs.lock'" in fails and "tvm-stm32 packs install" in fails
     packs.release(toy_pack("1.0.0"))
+    text = project.path("SConstruct").read_text()
+    again = 'env.CmsisDevice("TOY101", packs="packs.lock", components=["Device:Startup", "Device:HAL:Common"])'
+    other = again.replace(', "Device:HAL:Common"', "")
+    project.write("SConstruct", f"{text}\nassert {again} is device\n{other}\n")
+    fails = project.scons(fails=True).output
+    assert "'build/cmsis/toy101' is the folder of another device" in fails and "folder=" in fails
+    project.write("SConstruct", text)
     project.edit("SConstruct", '"TOY101"', '"TOY404"')
     fails = project.scons(fails=True).output
     assert "no installed pack has the device 'TOY404'" in fails and "TOY101" in fails and "SConstruct" in fails
