@@ -116,7 +116,7 @@ class _Http(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
     def _connection(self, kind: Any) -> Any:
         watch = self._watch
 
-        class Watched(kind):  # type: ignore[misc]
+        class Watched(kind):  # type: ignore[misc] # one of two classes of http.client
             def connect(self) -> None:
                 super().connect()
                 watch(self.sock)

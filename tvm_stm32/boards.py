@@ -221,7 +221,7 @@ def board_file(name_or_path: str | Path) -> Path | None:
             raise TargetError(f"board file '{text}' does not exist")
         return path
     path = resource_dir("boards") / f"{text}.yaml"
-    if not os.path.isfile(path):  # noqa: PTH113
+    if not os.path.isfile(path):  # noqa: PTH113 - likewise
         raise TargetError(
             f"unknown board '{text}'",
             hint="one of: host, " + ", ".join(list_boards()) + "; or the path of a board file",

@@ -18,7 +18,10 @@ BASE = {"A.P.pdsc": GOOD.pdsc()}
 FEW = ArchiveLimits(files=3, small=1000, ratio=2)
 
 
-def refuse(tmp_path: Path, data: bytes, limits: ArchiveLimits = ArchiveLimits()) -> str:  # noqa: B008
+USUAL = ArchiveLimits()
+
+
+def refuse(tmp_path: Path, data: bytes, limits: ArchiveLimits = USUAL) -> str:
     """Why an archive is refused; nothing is written."""
     archive, folder = tmp_path / "A.P.1.0.0.pack", tmp_path / "deep" / "folder"
     folder.mkdir(parents=True)

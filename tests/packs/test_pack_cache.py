@@ -153,5 +153,5 @@ def test_a_cache_that_cannot_be_written_is_named_with_the_variable(
 def test_reading_installed_packs_writes_nothing(wanting: Project) -> None:
     wanting.run("install")
     before = tree(wanting.cache)
-    installed(wanting.lock)[0].pack  # noqa: B018
+    assert installed(wanting.lock)[0].pack.version == "1.0.0"
     assert tree(wanting.cache) == before

@@ -8,6 +8,7 @@ Ready bits follow what they wait for, unless they are held back.
 # ruff: noqa: RUF012 - the models' tables are never changed
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -77,8 +78,8 @@ class Clocks:
     wait_states: int
 
 
-class Model:
-    """A family's registers and how to read the clocks out of them. ``hse`` is the board's external clock."""
+class Chip:
+    """A family's registers. ``hse`` is the board's external clock."""
 
     follow: dict[Bit, Bit]
     switch: tuple[int, int, int]
@@ -87,6 +88,7 @@ class Model:
     twins: tuple[Bit, ...] = ()
     sw_reset = 0
     reset_hz = 16 * MHZ
+    sw_pll = 3
 
     def __init__(self, hse: int = 0) -> None:
         self.hse = hse
@@ -96,10 +98,13 @@ class Model:
         address, width, shift = self.switch
         return self.registers.read(address) >> shift & (1 << width) - 1 == self.sw_pll
 
-    sw_pll = 3
 
+class Model(Chip, ABC):
+    """A family whose clocks can be read out of the registers."""
+
+    @abstractmethod
     def clocks(self) -> Clocks:
-        raise NotImplementedError
+        """The clocks the registers stand for."""
 
 
 class F4(Model):
@@ -323,7 +328,7 @@ class H5(U5):
         return self.registers.bits(self.RCC + 0x34, 15, 9) + 1
 
 
-class N6(Model):
+class N6(Chip):
     """RM0486: RCC at 0x56028000 (secure). The boot ROM's PLL feeds core and buses, which are divided."""
 
     RCC = 0x56028000
