@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tvm_stm32.cnames import comment_text
+from tvm_stm32.templates import text_templates
 
 # Vectors 2 to 15 of the core; "" are reserved.
 _CORE = (
@@ -16,14 +17,7 @@ _CORE = (
 
 def startup_source(title: str, interrupts: Mapping[int, str], where: str) -> str:
     """C of vector table and reset handler; ``where`` is the file that ``interrupts`` were found in."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    templates = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
+    templates = text_templates(Path(__file__).parent)
     last = max(interrupts, default=-1)
     return templates.get_template("startup.c.j2").render(
         title=comment_text(title),

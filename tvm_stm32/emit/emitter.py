@@ -10,7 +10,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
 
 from .. import __version__
@@ -19,6 +18,7 @@ from ..files import make_folder, write_atomically
 from ..library import ARENA_SECTION, Argument, Call, Constant, Library, State, Tensor
 from ..library.ctypes import CTYPES
 from ..model import Quantization, TensorInfo
+from ..templates import text_templates
 from .literals import float_literal, initialiser
 from .report import report, report_text
 from .snippets import render_snippets
@@ -73,14 +73,7 @@ def render(library: Library, *, static_arena: bool = True) -> dict[str, str]:
 
 
 def _texts(library: Library, weights: WeightsFile | None, *, static_arena: bool) -> dict[str, str]:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("tvm_stm32.emit"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters.update(comment=comment_text, string=string_literal)
+    environment = text_templates(Path(__file__).with_name("templates"), comment=comment_text, string=string_literal)
     facts = report(library)
     values: dict[str, Any] = {
         "library": library,

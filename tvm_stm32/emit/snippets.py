@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import jinja2
+from pathlib import Path
 
 from .. import __version__
 from ..c_api import interface_files, public_name, runtime_files, snippet_files
 from ..library import Library
+from ..templates import text_templates
 
 
 def render_snippets(library: Library, c_api: str) -> dict[str, str]:
     """The text of each snippet of ``library``, by file name; they name files beside them and no folder."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("tvm_stm32.emit"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = text_templates(Path(__file__).with_name("templates"))
     core = library.name
     name = core if c_api == "ai" else public_name(core)
     interface = interface_files(name, c_api)

@@ -6,10 +6,9 @@ runtime, which use the network through ``st_bridge.h``.
 
 from __future__ import annotations
 
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
-import jinja2
 import numpy as np
 
 from .. import __version__
@@ -17,6 +16,7 @@ from ..c_api import interface_files, public_name
 from ..cnames import comment_text, string_literal
 from ..library import Library
 from ..model import Quantization, TensorInfo
+from ..templates import text_templates
 
 # What applications align activations to at least; the arena's own alignment is made in a few spare bytes.
 _ALIGNMENT = 4
@@ -42,14 +42,7 @@ _FOLDERS = {"x-cube-ai": "x_cube_ai", "st-ai": "st_ai"}
 
 def render_interface(library: Library, c_api: str) -> dict[str, str]:
     """The text of each file ``c_api`` adds to the network of ``library``, by file name."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("tvm_stm32.emit"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters.update(comment=comment_text, string=string_literal)
+    environment = text_templates(Path(__file__).with_name("templates"), comment=comment_text, string=string_literal)
     name = public_name(library.name)
     assert name != library.name, "the plain name belongs to ST's headers"
     values = _values(library, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -14,6 +15,7 @@ from tvm import relax
 from ..library import Argument, Call, Constant, Kernel, Library, Tensor
 from ..library.ctypes import CTYPES
 from ..target import Target
+from ..templates import text_templates
 from .wanted import WantedForms, is_chain_form
 
 
@@ -170,13 +172,7 @@ class KernelContext:
 @cache
 def _templates() -> jinja2.Environment:
     """One for all contexts: a template is compiled once."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("tvm_stm32.kernels"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = text_templates(Path(__file__).with_name("templates"))
     environment.globals["step"] = _step
     return environment
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
 
 from .. import __version__
@@ -21,6 +21,7 @@ from ..library.ctypes import CTYPES
 from ..memory.lifetimes import lifetimes, workspace_name
 from ..memory.planner import place
 from ..model import TensorInfo
+from ..templates import text_templates
 
 _LINE = 120
 _LONGEST = 48
@@ -65,14 +66,7 @@ class CModule:
 
     def files(self) -> dict[str, str]:
         """Text of each file by its name in the archive."""
-        environment = jinja2.Environment(
-            loader=jinja2.PackageLoader("tvm_stm32.mlf"),
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-        )
-        environment.filters.update(comment=comment_text)
+        environment = text_templates(Path(__file__).with_name("templates"), comment=comment_text)
         library = self.library
         kernels = library.kernels.values()
         values: dict[str, Any] = {

@@ -6,6 +6,7 @@ from ..boards import Board, pool_section
 from ..cnames import comment_text
 from ..errors import TargetError
 from ..resources import resource_dir
+from ..templates import text_templates
 
 FAULT_STACK_SIZE = 256
 """Bytes the script keeps below the stack for the fault report."""
@@ -26,14 +27,9 @@ def linker_script(board: Board, *, emulated: bool = True, stack_size: int | None
     stack = -(-(board.stack_size if stack_size is None else stack_size) // 8) * 8
     if not 0 < stack <= ram.size - FAULT_STACK_SIZE:
         raise TargetError(f"a stack of {stack} bytes does not fit {ram.name} of {board.name} ({ram.size} bytes)")
-    # No other command needs it.
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    folder = resource_dir("runtime") / "port"
-    templates = Environment(
-        loader=FileSystemLoader(folder), undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True
+    templates = text_templates(
+        resource_dir("runtime") / "port", address="{:#010x}".format, hex="{:#x}".format, section=pool_section
     )
-    templates.filters |= {"address": "{:#010x}".format, "hex": "{:#x}".format, "section": pool_section}
     return templates.get_template("image.ld.j2").render(
         title=comment_text(board.title),
         flash=flash,
