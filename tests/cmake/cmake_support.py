@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from project_folder import ProjectFolder
 from scons_support import REPOSITORY
 
 GENERATORS = ("Ninja", "Unix Makefiles")
@@ -89,10 +90,9 @@ def program(name: str) -> str:
 
 
 @dataclass
-class CMakeProject:
+class CMakeProject(ProjectFolder):
     """A folder with a CMakeLists.txt, built in its folder ``b``."""
 
-    folder: Path
     cache: Path
     """Compiled networks, for all tests of a session."""
     generator: str = "Ninja"
@@ -111,21 +111,6 @@ class CMakeProject:
     def command(self) -> list[str]:
         """The generator, as tests call it."""
         return [sys.executable, str(self.path("memo.py")), str(self.tool_root), str(self.log), str(self.cache)]
-
-    def path(self, name: str) -> Path:
-        """A file of the project."""
-        return self.folder / name
-
-    def write(self, name: str, text: str) -> None:
-        """Make or replace a text file."""
-        self.path(name).parent.mkdir(parents=True, exist_ok=True)
-        self.path(name).write_text(text, encoding="utf-8")
-
-    def edit(self, name: str, old: str, new: str) -> None:
-        """Replace the first occurrence of a text that has to be there."""
-        text = self.path(name).read_text(encoding="utf-8")
-        assert old in text
-        self.write(name, text.replace(old, new, 1))
 
     def run(self, *command: str | Path, fails: bool = False, variables: Mapping[str, str] | None = None) -> str:
         """Output of a command in the project's folder; ``fails`` says whether it has to."""

@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from project_folder import ProjectFolder
 
 from tvm_stm32.boards import load_board
 from tvm_stm32.project.linker import linker_script
@@ -121,26 +122,8 @@ class Build:
         return self.returncode == 0 and not self.actions and "is up to date" in self.output
 
 
-class Project:
+class Project(ProjectFolder):
     """A folder with an SConstruct."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def path(self, name: str) -> Path:
-        """A file of the project."""
-        return self.folder / name
-
-    def write(self, name: str, text: str) -> None:
-        """Make or replace a text file."""
-        self.path(name).parent.mkdir(parents=True, exist_ok=True)
-        self.path(name).write_text(text, encoding="utf-8")
-
-    def edit(self, name: str, old: str, new: str) -> None:
-        """Replace the first occurrence of a text that has to be there."""
-        text = self.path(name).read_text(encoding="utf-8")
-        assert old in text
-        self.write(name, text.replace(old, new, 1))
 
     def scons(self, *arguments: str, fails: bool = False, variables: Mapping[str, str] | None = None) -> Build:
         """Run SCons; ``fails`` says which exit code is expected (0 or not), ``variables`` go to its environment."""
