@@ -438,7 +438,7 @@ def generate(env) -> None:
         # A list keeps a path with blanks one word.
         PYTHON=[sys.executable],
         # Between $( and $): where Python and the generator lie is not part of a build's identity.
-        TVMSTM32=["$(", "$PYTHON", os.path.join(PACKAGE, "__main__.py"), "$)"],
+        TVMSTM32=["$(", "$PYTHON", os.path.join(PACKAGE, "__main__.py"), "--resident", "$)"],
         TVMSTM32FLAGS=[],
         # Places are left out as well: the files are dependencies, and the model's name is one of the facts.
         TVMSTM32COM="$TVMSTM32 compile $( $SOURCE -o ${TARGET.dir} $) --name $TVMSTM32NAME --no-runtime "
