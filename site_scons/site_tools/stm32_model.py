@@ -189,7 +189,12 @@ def generator(env) -> dict[str, object]:
     python = env.subst("$PYTHON")
     if not os.path.dirname(python):
         python = env.WhereIs(python) or python
-    return {"generator": content(*generator_files()), "packages": _package_versions(python)}
+    return {"generator": _generator_content(), "packages": _package_versions(python)}
+
+
+@functools.cache
+def _generator_content() -> str:
+    return content(*generator_files())
 
 
 def external_data(node: Node, _env, _path) -> list[Node]:

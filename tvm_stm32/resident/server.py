@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ..generator import package_records
 from ..own_process import NotHere, claim, leave_out_torch
-from .wire import STOP, YOURSELF, Request, idle_seconds
+from .wire import PROCESS, STOP, YOURSELF, Request, idle_seconds
 
 _OURS = ("tvm_stm32", "cmsis_packs")
 _KEPT = (*_OURS, "elftools", "jinja2", "jsonschema", "onnx", "referencing", "tflite", "yaml")
@@ -107,8 +107,9 @@ class _Server:
         except (OSError, ValueError):
             caller.close()
             return
-        if request.arguments == [STOP]:
-            self._leave()
+        if request.arguments in ([PROCESS], [STOP]):
+            if request.arguments == [STOP]:
+                self._leave()
             _answer(caller, str(os.getpid()).encode())
         elif _sources() != self.sources:
             # This process holds code that is no more.

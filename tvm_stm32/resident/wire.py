@@ -16,8 +16,10 @@ import sys
 
 YOURSELF = b"yourself"
 """The answer to a request that has to run in its caller's own process."""
+PROCESS = "--process"
+"""The only argument of a request for the number of the process."""
 STOP = "--stop"
-"""The only argument of a request to end once the commands at work have; the answer is the process's number."""
+"""The same, and that it ends once the commands at work have."""
 
 VARIABLE = "TVM_STM32_RESIDENT"
 """Seconds the process stays without work; 0: there is none."""
