@@ -10,8 +10,8 @@ For so many networks (the digits network with weights of its own each), each wit
 (c) one weight of one network changed   (d) one kernel option of one network changed
 (e) one main.c changed                  (f) nothing changed
 
-Seconds of CPU (of all processes, the one that stays among them) and of the clock. Exit code 1 when an aim is missed: (c) to (f) at most
-1/20 of (a) for one network, (f) under 1 s of CPU at 100, (b) at most 1/4 of (a) at 100.
+Seconds of CPU (of all processes, the one that stays among them) and of the clock. Exit code 1 when an aim is missed:
+(c) to (f) at most 1/20 of (a) for one network, (f) under 1 s of CPU at 100, (b) at most 1/4 of (a) at 100.
 """
 
 from __future__ import annotations

@@ -14,14 +14,18 @@ _MOST_BITS = 64
 
 
 def read_checked(
-    path: Path, what: str, schema: dict[str, Any], *, error: type[Error] = TargetError, longest: int = _LONGEST_FILE
+    path: Path,
+    what: str,
+    schema: dict[str, Any] | None,
+    *,
+    error: type[Error] = TargetError,
+    longest: int = _LONGEST_FILE,
 ) -> dict[str, Any]:
-    """The content of a YAML file that fits ``schema`` and has at most ``longest`` bytes.
+    """The content of a YAML file that fits ``schema``, if there is one, and has at most ``longest`` bytes.
 
     Raises ``error`` naming the file and the key.
     """
-    # Neither is needed for the host board, and a null build asks for no other.
-    import jsonschema
+    # Not needed for the host board, and a null build asks for no other.
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -46,7 +50,12 @@ def read_checked(
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as problem:
         raise error(f"cannot read {what} '{path}'", why=" ".join(str(problem).split())[:300]) from problem
     if not isinstance(data, dict):
-        raise error(f"'{path}' is no {what}", why=f"it holds no keys, such as '{schema['required'][0]}: ...'")
+        example = f", such as '{schema['required'][0]}: ...'" if schema is not None else ""
+        raise error(f"'{path}' is no {what}", why=f"it holds no keys{example}")
+    if schema is None:
+        return data
+    import jsonschema
+
     best = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(data))
     if best is not None:
         raise error(f"{path}: {best.json_path.removeprefix('$').lstrip('.') or 'file'}: {_message(best)}")

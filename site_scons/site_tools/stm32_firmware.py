@@ -7,7 +7,8 @@
 ``Firmware(target, sources, BOARD=...)`` compiles the sources (and the runtime with its start-up code) for the board,
 makes a linker script from its memories, links, checks the result and only then gives it its name. Objects go to
 ``<target>.obj``, those of the runtime to its folder, once for all images with the same flags; the map is beside the
-image. Keywords: ``RUNTIME`` (of ``TvmRuntime``; ``tvm_runtime`` beside the image otherwise), ``LINKER_SCRIPT`` and ``STARTUP`` (of your own). ``map`` and ``linker_script`` of the result are nodes.
+image. Keywords: ``RUNTIME`` (of ``TvmRuntime``; ``tvm_runtime`` beside the image otherwise), ``LINKER_SCRIPT`` and
+``STARTUP`` (of your own). ``map`` and ``linker_script`` of the result are nodes.
 ``BOARD`` may be a device of a CMSIS pack (``CmsisDevice`` of the tool ``stm32_packs``).
 
 Images are for the board's emulator. ``HARDWARE=True`` makes one for the board itself: its addresses, clocks and caches
@@ -177,18 +178,20 @@ def _runtime_objects(env, runtime: Runtime, sources: list[Node], private: list[N
     """Objects of the runtime's files, without what images have in ``private`` folders of headers.
 
     All images with the same flags share them, in a folder of the runtime's. ``spare`` is for those of an environment
-    that would find another compiler of the same name.
+    that would find another compiler of the same name, or other headers outside the project.
     """
     # It does nothing per element: for size.
     headers = [header for header in env["CPPPATH"] if header not in private]
     env = env.Override({"CPPPATH": headers, "FIRMWARE_OPTIMIZE": "-Os"})
     flags = env.subst("$CC $CFLAGS $CCFLAGS $CPPFLAGS $_CPPDEFFLAGS", raw=SUBST_SIG)
-    made_with = "\n".join([flags, *(str(env.Dir(header)) for header in headers)])
+    folders = [str(env.Dir(header)) for header in headers]
+    # Where packages lie differs between machines; the name of the folder may not.
+    made_with = "\n".join([flags, *(path for path in folders if not os.path.isabs(path))])
     folder = runtime.include[0].dir.Dir(f"obj-{hashlib.sha256(made_with.encode()).hexdigest()[:8]}")
-    shared = folder.attributes.__dict__.setdefault("tvm_stm32_objects", (env["ENV"], {}))
-    if shared[0] != env["ENV"]:
+    shared = folder.attributes.__dict__.setdefault("tvm_stm32_objects", (env["ENV"], folders, {}))
+    if shared[:2] != (env["ENV"], folders):
         return compiled_objects(env, spare, sources)
-    known: dict[Node, Node] = shared[1]
+    known: dict[Node, Node] = shared[2]
     missing = [source for source in sources if source not in known]
     known.update(zip(missing, compiled_objects(env, folder, missing), strict=True))
     return [known[source] for source in sources]

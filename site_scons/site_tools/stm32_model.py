@@ -52,7 +52,8 @@ from typing import ClassVar
 from SCons.Errors import StopError
 from SCons.Node import Node, NodeList
 from SCons.Node.FS import find_file
-from SCons.Script import Action, Scanner, Value
+from SCons.Node.Python import ValueWithMemo
+from SCons.Script import Action, Scanner
 from SCons.Subst import Literal
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -159,7 +160,8 @@ def _top() -> str:
 
 def identity(**facts: object) -> Node:
     """A node of what a build depends on beside its files: canonical JSON, the same on every machine."""
-    return Value(json.dumps(facts, sort_keys=True, separators=(",", ":")))
+    # Not the function of SConscripts, which makes the default environment: that looks for compilers.
+    return ValueWithMemo(json.dumps(facts, sort_keys=True, separators=(",", ":")))
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,14 @@ def test_the_boards_that_come_with_the_project() -> None:
     # The families of the STM32 line-up that a network fits, each at least once.
     families = {load_board(name).device[5:7] for name in names} - {""}
     assert families == {"F1", "F2", "F4", "F7", "G0", "G4", "H5", "H7", "L4", "N6", "U5", "WB"}
+
+
+@pytest.mark.parametrize("name", list_boards())
+def test_every_board_fits_the_schema(name: str, tmp_path: Path) -> None:
+    # Files of others are checked; boards that come with the project are taken as they are.
+    copy = tmp_path / f"{name}.yaml"
+    shutil.copy(resource_dir("boards") / copy.name, copy)
+    assert load_board(copy) == load_board(name)
 
 
 @pytest.mark.parametrize("name", list_boards())

@@ -68,7 +68,7 @@ def test_the_compiler_is_looked_for_in_the_environments_path(project: Project) -
     gcc.chmod(0o755)
     text = FIRMWARE.replace("SOURCES", '["main.c", network]')
     project.write("SConstruct", HEAD + f"env.PrependENVPath('PATH', {str(gcc.parent)!r})\n" + text)
-    project.scons("build/app.elf.obj/runtime/port_common.o", fails=True)
+    project.scons("build/app.elf.obj/main.o", fails=True)
     assert project.path("called").exists()
 
 
