@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import __version__
@@ -16,13 +18,15 @@ from .generator import PACKAGE, generator_files, package_records
 class Record:
     """What a build tool is left of a command, beside its outputs: ``depfile`` says what ``stamp`` was made from.
 
-    ``stamp`` is touched last, when all is written; without one the depfile is about the first output. ``one_rule``: see
+    ``stamp`` is touched last, when all is written, with the time at which the command began: a file that changes while
+    it is read counts as changed. Without one the depfile is about the first output. ``one_rule``: see
     :func:`depfile_text`.
     """
 
     depfile: Path | None = None
     stamp: Path | None = None
     one_rule: bool = False
+    begun_ns: int = field(default_factory=time.time_ns, compare=False)
 
     def __bool__(self) -> bool:
         return self.depfile is not None or self.stamp is not None
@@ -37,6 +41,7 @@ class Record:
             write_atomically({self.depfile: text})
         if self.stamp is not None:
             write_atomically({self.stamp: ""})
+            os.utime(self.stamp, ns=(self.begun_ns, self.begun_ns))
 
 
 NO_RECORD = Record()

@@ -68,14 +68,14 @@ def test_a_toolchain_file_does_not_hide_the_generator(project: CMakeProject) -> 
     # As the package's folder is given, and as an active environment gives it to toolchains that leave packages alone.
     place = f"-Dtvm_stm32_DIR={prefix}/share/cmake/tvm_stm32"
     project.configure("--toolchain", "toolchain.cmake", place, own_tool=False)
-    assert generator_of(project) == str(tool)
+    assert generator_of(project) == f"{tool} --resident"
     project.write("toolchain.cmake", TOOLCHAIN.replace("MODE_PACKAGE ONLY", "MODE_PACKAGE BOTH"))
     project.variables["PATH"] = os.pathsep.join(
         [str(tool.parent), os.environ["PATH"], str(Path(sys.executable).parent)]
     )
     shutil.rmtree(project.path("b"))
     project.configure("--toolchain", "toolchain.cmake", own_tool=False, package=False)
-    assert generator_of(project) == str(tool)
+    assert generator_of(project) == f"{tool} --resident"
 
 
 def test_an_installed_package_uses_its_own_generator(project: CMakeProject) -> None:
@@ -89,7 +89,7 @@ def test_an_installed_package_uses_its_own_generator(project: CMakeProject) -> N
     )
     project.write("CMakeLists.txt", project_text(NETWORK))
     project.configure(f"-Dtvm_stm32_DIR={data}", own_tool=False)
-    assert generator_of(project) == str(tool)
+    assert generator_of(project) == f"{tool} --resident"
 
 
 def test_one_file_in_the_project_is_enough(project: CMakeProject) -> None:
@@ -103,7 +103,7 @@ def test_one_file_in_the_project_is_enough(project: CMakeProject) -> None:
         project_text(NETWORK).replace("find_package(tvm_stm32 CONFIG REQUIRED)", "include(tvm_stm32.cmake)"),
     )
     project.configure(own_tool=False)
-    assert generator_of(project) == str(tool)
+    assert generator_of(project) == f"{tool} --resident"
 
 
 def test_the_repository_as_a_folder_or_fetched(project: CMakeProject, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_the_repository_as_a_folder_or_fetched(project: CMakeProject, tmp_path: 
     for taken in (f"add_subdirectory({copy} tvm)", fetch):
         project.write("CMakeLists.txt", project_text(NETWORK).replace(head, taken))
         project.configure(f"-DTVM_STM32_PYTHON={sys.executable}", own_tool=False)
-        assert generator_of(project) == f"{sys.executable} {copy}/tvm_stm32/__main__.py"
+        assert generator_of(project) == f"{sys.executable} {copy}/tvm_stm32/__main__.py --resident"
 
 
 MISTAKES = {

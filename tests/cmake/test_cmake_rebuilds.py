@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import os
+import shutil
+import time
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from cmake_support import GENERATORS, HOST_MAIN, CMakeProject, program, project_text
 from onnx.external_data_helper import convert_model_to_external_data
-from scons_support import copy_tools, write_model
+from scons_support import REPOSITORY, copy_tools, write_model
+
+from tvm_stm32.depfile import Record
 
 ONE_NETWORK = project_text("""
 tvm_stm32_add_model(tiny MODEL tiny.onnx CPU host)
 add_executable(app main.c)
 target_link_libraries(app tiny)
 """)
+
+RELAY = """#[version = "0.0.5"]
+def @main(%x: Tensor[(1, 3), float32], %w: Tensor[(2, 3), float32]) { nn.dense(%x, %w, units=None) }
+"""
 
 
 @pytest.fixture
@@ -127,6 +136,34 @@ def test_other_inputs_are_dependencies(cache: Path, tmp_path: Path) -> None:
     project.write("pools.yaml", "pools: [{name: FAST, size: 64K}] # of the chip\n")
     assert project.build().generated == ["tiny.onnx"]
     assert project.build().is_null
+
+
+def test_a_board_file_and_weights_of_a_relay_model_are_dependencies(cache: Path, tmp_path: Path) -> None:
+    project = CMakeProject(tmp_path / "p", cache)
+    shutil.copy(REPOSITORY / "boards" / "mps2-an386.yaml", project.path("board.yaml"))
+    project.write("tiny.relay", RELAY)
+    np.savez(project.path("tiny.npz"), w=np.ones((2, 3), np.float32))
+    arguments = "MODEL tiny.relay BOARD board.yaml KERNELS c PARAMS tiny.npz"
+    project.write("CMakeLists.txt", ONE_NETWORK.replace("MODEL tiny.onnx CPU host", arguments))
+    project.write("main.c", HOST_MAIN)
+    project.configure()
+    project.build()
+    assert project.build().is_null
+    project.edit("board.yaml", "title:", "# A comment.\ntitle:")
+    assert project.build().generated == ["tiny.relay"]
+    np.savez(project.path("tiny.npz"), w=np.full((2, 3), 2, np.float32))
+    retrained = project.build()
+    assert (retrained.generated, retrained.compiled) == (["tiny.relay"], ["tiny_data.c"])
+    assert project.build().is_null
+
+
+def test_an_input_that_changes_while_it_is_read_counts_as_changed(tmp_path: Path) -> None:
+    model, stamp = tmp_path / "model", tmp_path / "stamp"
+    made = Record(tmp_path / "depfile", stamp)
+    time.sleep(0.05)
+    model.write_text("newer")
+    made.write(tmp_path / "first", lambda: [model])
+    assert stamp.stat().st_mtime_ns < model.stat().st_mtime_ns
 
 
 def test_a_model_that_the_build_makes(cache: Path, tmp_path: Path) -> None:
