@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 from packaging.requirements import Requirement
 from project_folder import ProjectFolder
@@ -25,11 +26,18 @@ from tvm_stm32.boards import load_board
 from tvm_stm32.project.linker import linker_script
 
 SCRIPT = REPOSITORY / "tvm_stm32" / "platformio" / "extra_script.py"
+EXAMPLE = REPOSITORY / "examples" / "platformio"
 KINDS = ("Generating", "Copying", "Compiling", "Archiving", "Linking")
 
 RUN_SCONS = """
 import SCons.Script
 SCons.Script.main()
+"""
+PLATFORM = """
+from platformio.public import PlatformBase
+
+class TinyPlatform(PlatformBase):
+    pass
 """
 # What a platform does: names the tools, adds the flags of the board's core and its start-up code.
 BUILDER = """
@@ -109,7 +117,8 @@ def _write_core(folder: Path) -> None:
     facts = {"name": "tiny", "title": "Tiny", "version": "1.0.0", "description": "One emulated board", "packages": {}}
     _write_package(platform, "platform.json", facts)
     (platform / "platform.py").write_text(
-        "from platformio.public import PlatformBase\n\n\nclass TinyPlatform(PlatformBase):\n    pass\n", encoding="utf-8"
+        "from platformio.public import PlatformBase\n\n\nclass TinyPlatform(PlatformBase):\n    pass\n",
+        encoding="utf-8",
     )
     (platform / "image.ld").write_text(linker_script(load_board(BOARD)), encoding="utf-8")
     builder = platform / "builder" / "main.py"
@@ -219,19 +228,52 @@ board = hard
 board = soft
 """
 
+# Prints the network's output, as bytes, for the input of input_codes().
 MAIN = """
 #include "port.h"
 #include "tiny.h"
 
-int main(int argc, char **argv)
+int main(int, char **)
 {
     ai_handle network;
 
-    (void)argc;
-    (void)argv;
-    return (ai_create(&ai_tiny_network, nullptr, &network) == AI_STATUS_OK) ? 0 : 1;
+    if (ai_create(&ai_tiny_network, nullptr, &network) != AI_STATUS_OK) {
+        return 1;
+    }
+    int8_t *input = static_cast<int8_t *>(ai_get_input(network, 0)->data);
+    for (unsigned index = 0; index < AI_TINY_IN_1_SIZE; index++) {
+        input[index] = static_cast<int8_t>((index * 37) % 256 - 128);
+    }
+    if (ai_run(network) != AI_STATUS_OK) {
+        return 2;
+    }
+    const uint8_t *output = static_cast<const uint8_t *>(ai_get_output(network, 0)->data);
+    port_print("output=");
+    for (unsigned index = 0; index < AI_TINY_OUT_1_SIZE; index++) {
+        port_print_unsigned(output[index]);
+        port_print(",");
+    }
+    port_print("\\nstatus=ok\\n");
+    return 0;
 }
 """
+
+
+HOST_MAIN = """
+#include "tiny.h"
+
+int main()
+{
+    ai_handle network;
+
+    return ai_create(&ai_tiny_network, nullptr, &network) == AI_STATUS_OK && ai_run(network) == AI_STATUS_OK ? 0 : 1;
+}
+"""
+
+
+def input_codes() -> np.ndarray:
+    """The input MAIN gives the network."""
+    return (np.arange(64) * 37 % 256 - 128).astype(np.int8).reshape(1, 1, 8, 8)
 
 
 def write_pio_project(folder: Path, pio: PlatformIO, ini: str = INI, main: str = MAIN) -> PioProject:

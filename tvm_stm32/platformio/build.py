@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from SCons.Errors import StopError
-from SCons.Script import ARGUMENTS
-
+from SCons.Script import ARGUMENTS, Action
 
 from ..errors import Error, TargetError, quoted
 from ..resources import resource_dir
 from ..target import known_cpus
 from .interpreter import find_python
-from .options import PREFIX, ModelLine, at_line, check_settings, parse_defaults, parse_models
+from .options import PREFIX, ModelLine, about, check_settings, parse_defaults, parse_models
 
 FOLDER = "$BUILD_DIR/tvm_models"
 REPORT_TARGET = "tvm_report"
@@ -50,10 +49,12 @@ def _core(env: Any) -> dict[str, str]:
         return {"BOARD": _board(env, board)}
     where = "custom_tvm_cpu"
     if not cpu:
-        where = f"the board {env['BOARD']}" if "BOARD" in env else ""
+        where = f"the board '{env['BOARD']}'" if "BOARD" in env else ""
         cpu = str(env.BoardConfig().get("build.cpu", "")).lower() if where else "host"
     if cpu not in known_cpus():
-        raise TargetError(f"{where}: unknown CPU '{cpu}'", hint=f"custom_tvm_cpu, one of {', '.join(known_cpus())}")
+        raise TargetError(
+            f"{where}: unknown CPU {quoted(cpu)}", hint=f"custom_tvm_cpu = one of {', '.join(known_cpus())}"
+        )
     return {"CPU": cpu}
 
 
@@ -61,10 +62,10 @@ def _board(env: Any, board: str) -> str:
     if "/" in board or "\\" in board or board.endswith((".yaml", ".yml")):
         return _file(env, "custom_tvm_board", board)
     # Said here, since reading board files takes a package PlatformIO's Python lacks.
-    known = sorted(file.stem for file in resource_dir("boards").glob("*.yaml"))
+    known = ["host", *sorted(file.stem for file in resource_dir("boards").glob("*.yaml"))]
     if board not in known:
         near = difflib.get_close_matches(board, known, 1)
-        hint = near[0] if near else "a name tvm-stm32 boards lists, a board file, or custom_tvm_cpu"
+        hint = near[0] if near else "a name that tvm-stm32 boards lists, a board file, or custom_tvm_cpu"
         raise TargetError(f"custom_tvm_board: unknown board {quoted(board)}", hint=hint)
     return board
 
@@ -81,101 +82,87 @@ class _Networks:
     """The networks of one environment."""
 
     def __init__(self, env: Any) -> None:
+        self.base = env
         self.core = _core(env)
         package = Path(__file__).resolve().parent.parent
         python = find_python(_setting(env, "python"), Path(env.subst("$PROJECT_DIR")), package, env["ENV"])
         env.Tool("stm32_model", toolpath=[str(resource_dir("site_scons") / "site_tools")])
         env["PYTHON"] = [python]
-        self.base = env
-        # PlatformIO's way to print actions. Others' are not changed.
-        verbose = int(ARGUMENTS.get("PIOVERBOSE", 0))
-        words = {} if verbose else {"TVMSTM32COMSTR": "Generating $TARGET", "TVMSTM32ARENACOMSTR": "Generating $TARGET"}
-        self.env = env.Override({"INSTALLSTR": "Copying $TARGET", **words})
+        # Actions are printed as PlatformIO prints its own, and those of other scripts as ever.
+        strings = {"INSTALLSTR": "Copying $TARGET"}
+        if not int(ARGUMENTS.get("PIOVERBOSE", 0)):
+            strings |= dict.fromkeys(("TVMSTM32COMSTR", "TVMSTM32ARENACOMSTR"), "Generating $TARGET")
+        self.env = env.Override(strings)
+        self.networks: dict[str, Any] = {}
+        self.lines: dict[str, ModelLine] = {}
+        self.arenas: dict[str, list[Any]] = {}
 
     def add(self, text: str) -> None:
         """Make the models' code part of the program, and their reports a target."""
-        try:
+        with about("custom_tvm_options"):
             defaults = parse_defaults(_setting(self.base, "options"))
-        except Error as error:
-            raise Error(f"custom_tvm_options: {error.message}", why=error.why, hint=error.hint) from error
-        networks: dict[str, Any] = {}
-        lines: dict[str, ModelLine] = {}
-        arenas: dict[str, list[Any]] = {}
-        try:
-            models = parse_models(text, defaults)
-            for line in models:
-                self._add_model(line, networks, lines, arenas)
-        except Error as error:
-            raise Error(f"custom_tvm_models: {error.message}", why=error.why, hint=error.hint) from error
-        sources = list(networks.values())
-        sources += [_call(self.env.ArenaGroup, f"{FOLDER}/{name}", members) for name, members in arenas.items()]
-        c_apis = sorted({network.c_api for network in sources[: len(networks)]} - {"ai"})
+        with about("custom_tvm_models"):
+            for line in parse_models(text, defaults):
+                with about(line.text):
+                    self._add_model(line)
+            groups = [_call(self.env.ArenaGroup, f"{FOLDER}/{name}", group) for name, group in self.arenas.items()]
+        networks = list(self.networks.values())
+        c_apis = sorted({network.c_api for network in networks} - {"ai"})
         runtime = self.env.TvmRuntime(f"{FOLDER}/runtime", C_API=c_apis)
+        # The port is for images without a framework.
         include = [folder for folder in runtime.include if folder.name != "port"]
         self.base.Append(CPPPATH=[self.base.Dir(FOLDER), *include])
-        self._compile([*sources, runtime])
-        self._add_report([network.report for network in networks.values()])
+        self._compile(networks, [*groups, runtime])
+        self._add_report(networks)
 
-    def _add_model(
-        self, line: ModelLine, networks: dict[str, Any], lines: dict[str, ModelLine], arenas: dict[str, list[Any]]
-    ) -> None:
-        try:
-            keywords = {key.upper(): value for key, value in line.options.items()}
-            name = keywords.pop("NAME", "") or _call(self.env.NetworkName, line.path)
-            arena, flags = keywords.pop("ARENA", ""), keywords.pop("FLAGS", [])
-            if name in lines:
-                why = f"so has: {lines[name].text}"
-                raise Error(f"the C name is '{name}'", why=why, hint=f"name={name}_2 in one of the two lines")
-            if "PARAMS" in keywords:
-                keywords["PARAMS"] = _file(self.base, "params", keywords["PARAMS"])
-            if keywords.get("POOLS", "board") != "board":
-                keywords["POOLS"] = _file(self.base, "pools", keywords["POOLS"])
-            model = _file(self.base, "the model", line.path)
-            network = _call(
-                self.env.TvmModel, f"{FOLDER}/{name}", model, TVMSTM32FLAGS=flags, **self.core, **keywords
-            )
-        except Error as error:
-            raise at_line(error, line.text) from error
-        networks[name], lines[name] = network, line
+    def _add_model(self, line: ModelLine) -> None:
+        keywords = {key.upper(): value for key, value in line.options.items()}
+        name = keywords.pop("NAME", "") or _call(self.env.NetworkName, line.path)
+        arena, flags = keywords.pop("ARENA", ""), keywords.pop("FLAGS", [])
+        if name in self.lines:
+            why = f"that is the name of: {self.lines[name].text}"
+            raise Error(f"its C name is '{name}'", why=why, hint=f"name={name}_2 in one of the two lines")
+        model = _file(self.base, "the model", line.path)
+        if "PARAMS" in keywords:
+            keywords["PARAMS"] = _file(self.base, "params", keywords["PARAMS"])
+        if keywords.get("POOLS", "board") != "board":
+            keywords["POOLS"] = _file(self.base, "pools", keywords["POOLS"])
+        network = _call(self.env.TvmModel, f"{FOLDER}/{name}", model, TVMSTM32FLAGS=flags, **self.core, **keywords)
+        self.networks[name], self.lines[name] = network, line
         if arena:
-            arenas.setdefault(arena, []).append(network)
+            self.arenas.setdefault(arena, []).append(network)
 
-    def _compile(self, sources: list[Any]) -> None:
-        overrides = {}
-        flags = self.base.ParseFlags(_setting(self.base, "build_flags"))["CCFLAGS"]
-        if flags:
-            overrides["CCFLAGS"] = [_After(self.base, flags)]
-        objects = self.base.Object(sources, **overrides)
-        for network in sources:
-            weights = getattr(network, "weights", None)
-            if weights is not None:
-                # What the assembler includes, no scanner sees.
-                self.base.Depends(objects, weights)
+    def _compile(self, networks: list[Any], others: list[Any]) -> None:
+        flags = self.base.Split(_setting(self.base, "build_flags"))
+        overrides = {"CCFLAGS": [_LateFlags(self.base, flags)]} if flags else {}
+        objects = self.base.Object([*networks, *others], **overrides)
+        # What the assembler includes is no dependency that SCons finds.
+        self.base.Depends(objects, [network.weights for network in networks if network.weights])
         self.base.Append(PIOBUILDFILES=objects)
 
-    def _add_report(self, reports: list[Any]) -> None:
-        files = [report.dir.File(report.name.replace(".json", ".txt")) for report in reports]
+    def _add_report(self, networks: list[Any]) -> None:
+        names = [Path(network.report.name).with_suffix(".txt").name for network in networks]
         self.base.AddCustomTarget(
             REPORT_TARGET,
-            files,
-            self.base.VerboseAction(_print_files, ""),
+            [self.base.Dir(FOLDER).File(name) for name in names],
+            Action(_print_files, None),
             title="Networks",
-            description="Memory, cycles and operators of the networks",
+            description="Memory and operators of the networks",
         )
 
 
-class _After:
-    """``CCFLAGS`` of the networks: the project's as they are when something is compiled, then ``custom_tvm_build_flags``.
+class _LateFlags:
+    """``CCFLAGS`` of the project as they are when something is compiled, with more behind them.
 
-    The board's flags are not known yet when ``pre:`` scripts run.
+    The flags of the board and the framework are not known yet when ``pre:`` scripts run.
     """
 
-    def __init__(self, env: Any, flags: list[str]) -> None:
+    def __init__(self, env: Any, more: list[str]) -> None:
         self.env = env
-        self.flags = flags
+        self.more = more
 
-    def __call__(self, target: Any, source: Any, env: Any, for_signature: bool) -> list[Any]:  # noqa: ARG002 - SCons
-        return [*self.env.Flatten(self.env.get("CCFLAGS", [])), *self.flags]
+    def __call__(self, target: Any, source: Any, env: Any, for_signature: bool) -> list[Any]:  # noqa: ARG002 - SCons's
+        return [*self.env.Flatten(self.env.get("CCFLAGS", [])), *self.more]
 
 
 def _print_files(target: Any, source: Any, env: Any) -> None:  # noqa: ARG001 - names SCons calls it by
@@ -188,6 +175,8 @@ def _call(method: Any, *arguments: Any, **keywords: Any) -> Any:
     try:
         return method(*arguments, **keywords)
     except StopError as stop:
-        if isinstance(stop.__cause__, Error):
-            raise stop.__cause__ from None
-        raise
+        error = stop.__cause__
+        if not isinstance(error, Error):
+            raise
+        message = error.message.removeprefix("TvmModel: ").removeprefix("ArenaGroup: ")
+        raise Error(message, why=error.why, hint=error.hint) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import shutil
@@ -27,7 +26,9 @@ def find_python(setting: str, project: Path, package: Path, environment: Mapping
     """
     for source, text in (("custom_tvm_python", setting), (VARIABLE, environment.get(VARIABLE, ""))):
         if text:
-            found = shutil.which(text, path=environment.get("PATH")) or shutil.which(str(project / text))
+            is_name = os.path.basename(text) == text  # noqa: PTH119 - of a text with any separator
+            path = text if is_name else str(project / Path(text).expanduser())
+            found = shutil.which(path, path=environment.get("PATH"))
             if not found:
                 raise ToolchainError(
                     f"{source}: there is no program {quoted(text)}",
@@ -65,11 +66,9 @@ def _has_tvm(python: str) -> bool:
     """Whether TVM is among the packages of an environment, judged by folder names."""
     # Not resolved: the Python of a virtual environment is a link to another one's.
     program = Path(os.path.abspath(python))  # noqa: PTH100 - Path.resolve follows links
-    folders = []
-    for prefix in {program.parent, program.parent.parent}:
-        root = glob.escape(str(prefix))
-        for pattern in ("lib*/python3*/site-packages", "lib*/python3*/dist-packages", "Lib/site-packages"):
-            folders += glob.glob(f"{root}/{pattern}")
+    patterns = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages", "Lib/site-packages")
+    prefixes = (program.parent, program.parent.parent)
+    folders = [str(found) for prefix in prefixes for pattern in patterns for found in prefix.glob(pattern)]
     return "apache_tvm" in package_records(folders)
 
 

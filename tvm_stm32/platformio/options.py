@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,26 +92,28 @@ def parse_models(text: str, defaults: dict[str, Any]) -> list[ModelLine]:
     """One model a line, a path and ``key=value`` words. Raises :class:`Error` with the line."""
     models = []
     for line in filter(None, map(str.strip, text.splitlines())):
-        try:
+        with about(line):
             path, *words = _split(line)
             models.append(ModelLine(line, path, {**defaults, **_options(words, list(_KEYS))}))
-        except Error as error:
-            raise at_line(error, line) from error
     return models
 
 
-def at_line(error: Error, line: str) -> Error:
-    """The same error with the line of ``custom_tvm_models`` in front."""
-    return Error(f"{line}\n{error.message}", why=error.why, hint=error.hint)
+@contextlib.contextmanager
+def about(what: str) -> Iterator[None]:
+    """Errors of the block say first what they are about: a setting, a line of it."""
+    try:
+        yield
+    except Error as error:
+        raise Error(f"{what}: {error.message}", why=error.why, hint=error.hint) from error
 
 
 def check_settings(names: Iterable[str]) -> None:
     """Raise :class:`Error` for a ``custom_tvm_...`` that means nothing."""
-    known = [PREFIX + name for name in SETTINGS]
     for name in names:
-        if name.startswith(PREFIX) and name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            raise Error(f"there is no setting {name}", hint=near[0] if near else f"one of {', '.join(known)}")
+        setting = name.removeprefix(PREFIX)
+        if setting != name and setting not in SETTINGS:
+            near = difflib.get_close_matches(setting, SETTINGS, 1) or SETTINGS
+            raise Error(f"there is no setting {name}", hint=" or ".join(PREFIX + known for known in near))
 
 
 def _split(text: str) -> list[str]:
