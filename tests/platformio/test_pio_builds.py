@@ -23,7 +23,7 @@ from pio_support import (
     input_codes,
     write_pio_project,
 )
-from scons_support import require_tools, write_model
+from scons_support import copy_tools, require_tools, write_model
 
 from tvm_stm32.boards import load_board
 from tvm_stm32.project.emulator import run_image
@@ -133,9 +133,13 @@ def test_networks_share_an_arena_and_are_seen_by_libraries(pio: PlatformIO, tmp_
     assert "-O2" not in commands["main.cpp"]
 
 
-def test_without_a_board_programs_are_for_this_computer(pio: PlatformIO, tmp_path: Path) -> None:
-    ini = INI.partition("[env:hard]")[0] + "[env:native]\n"
+def test_without_a_board_programs_are_for_this_computer_and_the_tool_may_be_a_submodule(
+    pio: PlatformIO, tmp_path: Path
+) -> None:
+    script = "third_party/tvm-stm32/tvm_stm32/platformio/extra_script.py"
+    ini = INI.partition("[env:hard]")[0].replace(str(SCRIPT), script) + "[env:native]\n"
     project = write_pio_project(tmp_path / "p", pio, ini, HOST_MAIN)
+    copy_tools(project.path("third_party/tvm-stm32"))
     project.run()
     subprocess.run([project.path(".pio/build/native/program")], check=True, timeout=60)
 

@@ -35,6 +35,11 @@ def find_python(setting: str, project: Path, package: Path, environment: Mapping
                     hint="the Python of the environment that tvm-stm32 is installed in",
                 )
             return found
+    # Packages may come from further environments there (venv --system-site-packages), so it is not judged.
+    if package.parent.name.endswith("-packages"):
+        prefix = next((folder.parent for folder in package.parents if folder.name.lower().startswith("lib")), package)
+        for python in _pythons(prefix):
+            return python
     for python in _candidates(package, environment.get("PATH")):
         if _has_tvm(python):
             return python
@@ -51,15 +56,16 @@ def find_python(setting: str, project: Path, package: Path, environment: Mapping
 
 
 def _candidates(package: Path, path: str | None) -> Iterator[str]:
-    prefixes = [folder.parent for folder in package.parents if folder.name.lower() in ("lib", "lib64")][:1]
-    prefixes.append(package.parent / ".venv")
+    yield from _pythons(package.parent / ".venv")
     command = shutil.which("tvm-stm32", path=path)
     if command:
-        prefixes.append(Path(command).resolve().parent.parent)
-    for prefix in prefixes:
-        yield from (str(prefix / name) for name in _PROGRAMS if (prefix / name).is_file())
+        yield from _pythons(Path(command).resolve().parent.parent)
     yield from filter(None, (shutil.which(name, path=path) for name in ("python3", "python")))
     yield sys.executable
+
+
+def _pythons(prefix: Path) -> Iterator[str]:
+    return (str(prefix / name) for name in _PROGRAMS if (prefix / name).is_file())
 
 
 def _has_tvm(python: str) -> bool:
