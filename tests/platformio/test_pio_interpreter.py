@@ -57,7 +57,11 @@ def test_then_the_variable(tmp_path: Path) -> None:
 def test_then_the_environment_of_the_package(tmp_path: Path) -> None:
     python = environment(tmp_path / "env", tvm=False)
     path = str(Path(environment(tmp_path / "other")).parent)
-    assert find(tmp_path, tmp_path / "env/lib/python3.12/site-packages/tvm_stm32", PATH=path) == python
+    package = tmp_path / "env/lib/python3.12/site-packages/tvm_stm32"
+    assert find(tmp_path, package, PATH=path) == python
+    # A prefix may have several Pythons.
+    python = program(tmp_path / "env" / "bin" / "python3.12")
+    assert find(tmp_path, package, PATH=path) == python
 
 
 def test_then_that_of_the_checkout(tmp_path: Path) -> None:

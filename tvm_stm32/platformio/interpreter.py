@@ -38,7 +38,7 @@ def find_python(setting: str, project: Path, package: Path, environment: Mapping
     # Packages may come from further environments there (venv --system-site-packages), so it is not judged.
     if package.parent.name.endswith("-packages"):
         prefix = next((folder.parent for folder in package.parents if folder.name.lower().startswith("lib")), package)
-        for python in _pythons(prefix):
+        for python in _pythons(prefix, f"bin/{package.parents[1].name}"):  # lib/python3.12/site-packages
             return python
     for python in _candidates(package, environment.get("PATH")):
         if _has_tvm(python):
@@ -64,8 +64,8 @@ def _candidates(package: Path, path: str | None) -> Iterator[str]:
     yield sys.executable
 
 
-def _pythons(prefix: Path) -> Iterator[str]:
-    return (str(prefix / name) for name in _PROGRAMS if (prefix / name).is_file())
+def _pythons(prefix: Path, *first: str) -> Iterator[str]:
+    return (str(prefix / name) for name in (*first, *_PROGRAMS) if (prefix / name).is_file())
 
 
 def _has_tvm(python: str) -> bool:
