@@ -336,7 +336,8 @@ function(_tvm_stm32_command result where)
     _tvm_stm32_error("${where}: the program ${missing} was not found" "it turns models into C when the project is built"
       "pip install tvm-stm32 in an active environment, or -DTVM_STM32_COMMAND=/path/to/tvm-stm32")
   endif()
-  set(${result} "${${variable}}" ${script} PARENT_SCOPE)
+  # A process that has imported everything may run it.
+  set(${result} "${${variable}}" ${script} --resident PARENT_SCOPE)
 endfunction()
 
 # An input file's full path: in the source folder, or made by another rule of the build.

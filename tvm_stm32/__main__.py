@@ -6,6 +6,13 @@ from pathlib import Path
 if __package__ in (None, ""):
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
+from tvm_stm32.resident.client import LISTENER, run
+
+if sys.argv[1:2] == ["--resident"]:
+    # Build tools call it so: another process may have imported all of what comes.
+    del sys.argv[1]
+    run(sys.argv[1:])
+
 try:
     from tvm_stm32.cli import main
 except ModuleNotFoundError as error:
@@ -18,4 +25,9 @@ except ModuleNotFoundError as error:
     )
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--resident-server"]:
+        from tvm_stm32.resident.server import serve
+
+        serve(sys.argv[2], LISTENER)
+    else:
+        main()

@@ -20,6 +20,7 @@ from .device_cli import board_files_command, config_file_command, device_files_c
 from .errors import Error
 from .own_process import claim, release
 from .packs_cli import packs
+from .resident.cli import resident_command
 from .sizes import is_size, parse_bytes
 from .target import known_cpus
 
@@ -421,6 +422,7 @@ def run_image_command(
         raise SystemExit(1)
 
 
+cli.add_command(resident_command)
 cli.add_command(boards_command)
 cli.add_command(board_group)
 cli.add_command(config_command)

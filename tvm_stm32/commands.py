@@ -21,7 +21,7 @@ from .frontends import detect_format
 from .frontends.onnx_locations import external_locations
 from .library import Library, Pool
 from .library.pins import numbered_pins
-from .own_process import leave_out_torch
+from .own_process import leave_out_torch, need_torch
 from .pool_files import OF_ARCHIVE, OF_BOARD, load_pools, parse_pins
 from .quiet import quiet
 from .runtime_files import copy_runtime, runtime_sources
@@ -82,7 +82,9 @@ def _compiled(choice: Choice) -> tuple[Library, Board | None, CapacityError | No
         from .mlf import archive_cpu
 
         target = Target.for_cpu(archive_cpu(choice.file) or DEFAULT_CPU)
-    if kind != "pytorch":
+    if kind == "pytorch":
+        need_torch()
+    else:
         leave_out_torch()
     from .compiler import CompileOptions, compile_model
 

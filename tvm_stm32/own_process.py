@@ -21,6 +21,17 @@ def leave_out_torch() -> None:
         modules["torch"] = None
 
 
+class NotHere(BaseException):
+    """A command has to run in a process of its own. No ``Exception``: nobody on its way may take it for a failure."""
+
+
+def need_torch() -> None:
+    """This command needs PyTorch. Raises :class:`NotHere` where TVM was imported without it."""
+    modules: dict[str, Any] = sys.modules
+    if "tvm" in modules and modules.get("torch", modules) is None:
+        raise NotHere
+
+
 def release() -> None:
     """The command has ended; a program that called it goes on, and may want PyTorch."""
     global _ours

@@ -6,8 +6,8 @@
 
 ``Firmware(target, sources, BOARD=...)`` compiles the sources (and the runtime with its start-up code) for the board,
 makes a linker script from its memories, links, checks the result and only then gives it its name. Objects go to
-``<target>.obj``, the map beside the image. Keywords: ``RUNTIME`` (of ``TvmRuntime``; made at ``<target>.runtime``
-otherwise), ``LINKER_SCRIPT`` and ``STARTUP`` (of your own). ``map`` and ``linker_script`` of the result are nodes.
+``<target>.obj``, those of the runtime to its folder, once for all images with the same flags; the map is beside the
+image. Keywords: ``RUNTIME`` (of ``TvmRuntime``; ``tvm_runtime`` beside the image otherwise), ``LINKER_SCRIPT`` and ``STARTUP`` (of your own). ``map`` and ``linker_script`` of the result are nodes.
 ``BOARD`` may be a device of a CMSIS pack (``CmsisDevice`` of the tool ``stm32_packs``).
 
 Images are for the board's emulator. ``HARDWARE=True`` makes one for the board itself: its addresses, clocks and caches
@@ -25,6 +25,8 @@ the same with STR.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -34,6 +36,7 @@ from pathlib import Path
 from SCons.Errors import BuildError
 from SCons.Node import Node, NodeList
 from SCons.Script import Action
+from SCons.Subst import SUBST_SIG
 from SCons.Util import CLVar, is_String
 from stm32_model import BoardUse, Network, Runtime, builder_method, content, identity, place
 
@@ -170,6 +173,27 @@ def compiled_objects(env, folder: Node, sources, **overrides) -> list[Node]:
     return nodes
 
 
+def _runtime_objects(env, runtime: Runtime, sources: list[Node], private: list[Node], spare: Node) -> list[Node]:
+    """Objects of the runtime's files, without what images have in ``private`` folders of headers.
+
+    All images with the same flags share them, in a folder of the runtime's. ``spare`` is for those of an environment
+    that would find another compiler of the same name.
+    """
+    # It does nothing per element: for size.
+    headers = [header for header in env["CPPPATH"] if header not in private]
+    env = env.Override({"CPPPATH": headers, "FIRMWARE_OPTIMIZE": "-Os"})
+    flags = env.subst("$CC $CFLAGS $CCFLAGS $CPPFLAGS $_CPPDEFFLAGS", raw=SUBST_SIG)
+    made_with = "\n".join([flags, *(str(env.Dir(header)) for header in headers)])
+    folder = runtime.include[0].dir.Dir(f"obj-{hashlib.sha256(made_with.encode()).hexdigest()[:8]}")
+    shared = folder.attributes.__dict__.setdefault("tvm_stm32_objects", (env["ENV"], {}))
+    if shared[0] != env["ENV"]:
+        return compiled_objects(env, spare, sources)
+    known: dict[Node, Node] = shared[1]
+    missing = [source for source in sources if source not in known]
+    known.update(zip(missing, compiled_objects(env, folder, missing), strict=True))
+    return [known[source] for source in sources]
+
+
 def _source_objects(env, folder: Node, sources) -> list[Node]:
     """Objects of an image's own sources. SCons misses ``#include MACRO``, so each depends on networks' headers."""
     nodes = compiled_objects(env, folder, sources)
@@ -188,20 +212,23 @@ def board_facts(board: BoardUse) -> tuple[list[str], str, bool]:
 
     Its schema is checked by the commands; here that would cost most of a null build.
     """
-    if board.flags is not None:
-        return board.flags, "", False
+    return (board.flags, "", False) if board.flags is not None else _file_facts(board.path)
+
+
+@functools.cache
+def _file_facts(path: str) -> tuple[list[str], str, bool]:
     try:
         import yaml
     except ImportError as error:
         raise ToolchainError("the Python that runs SCons has no PyYAML", hint="pip install pyyaml") from error
     try:
-        with open(board.path, encoding="utf-8") as stream:
+        with open(path, encoding="utf-8") as stream:
             data = yaml.safe_load(stream)
         flags = replace(Target.for_cpu(data["cpu"]), **data.get("features", {})).compile_flags
         chip = chip_of(data.get("device", ""))
     except Exception:
         # Whatever is odd about the file, this says what.
-        loaded = load_board(board.path)
+        loaded = load_board(path)
         data = {"clocks": loaded.clocks, "console": loaded.console}
         flags, chip = loaded.target.compile_flags, chip_of(loaded.device)
     family = family_of(chip, bool(data.get("clocks")))
@@ -233,7 +260,7 @@ def firmware(
     derived = _derive(env, overrides)
     derived["TVMSTM32BOARD"] = board.argument
     _use_compiler(derived, lambda words: "arm" in " ".join(words), lambda: _find_cross_compiler(derived))
-    runtime = RUNTIME or derived.TvmRuntime(folder.Dir(f"{name}.runtime"), C_API=_c_apis(source))
+    runtime = RUNTIME or derived.TvmRuntime(folder.Dir("tvm_runtime"), C_API=_c_apis(source))
     machine, family, has_uart = board_facts(board)
     hardware = bool(HARDWARE) or CONSOLE == "uart"
     console = _console(name, board, has_uart, hardware, CONSOLE)
@@ -263,10 +290,12 @@ def firmware(
     port = [runtime.files[key] for key in files if not (startup and key.endswith("startup.c"))]
     objects = folder.Dir(f"{name}.obj")
     inputs = _source_objects(derived, objects, source)
-    # The runtime does nothing per element: for size.
-    inputs += compiled_objects(derived, objects.Dir("runtime"), [*runtime, *port, *startup], FIRMWARE_OPTIMIZE="-Os")
-    # Also a main.c may include it, through a macro that SCons does not see.
-    derived.Depends([node for node in inputs if node.dir.is_under(objects)], config or [])
+    private = [network.include for network in _networks(source)]
+    common = _runtime_objects(derived, runtime, [*runtime, *port], private, objects.Dir("runtime"))
+    inputs += [*common, *compiled_objects(derived, objects.Dir("runtime"), startup, FIRMWARE_OPTIMIZE="-Os")]
+    if config is not None:
+        # Also a main.c may include it, through a macro that SCons does not see.
+        derived.Depends([*common, *(node for node in inputs if node.dir.is_under(objects))], config)
     if device is not None:
         generated = {node for network in _networks(source) for node in network}
         own_objects = [node for node in inputs if node.dir == objects and not generated.intersection(node.sources)]
@@ -279,7 +308,7 @@ def firmware(
     image = Image(_checked(derived, folder.File(name), linked[0], board))
     image.map = map_file
     image.linker_script = script
-    derived.Clean(image, objects)
+    derived.Clean(image, [objects, *{node.dir for node in common}])
     return image
 
 
@@ -325,15 +354,17 @@ def host_program(env, target, source, RUNTIME=None, **overrides) -> NodeList:
     folder, name = place(env, env.Flatten([target])[0])
     derived = _derive(env, overrides)
     _use_compiler(derived, lambda words: "arm-none" not in " ".join(words) and derived.WhereIs(words[0]), find_host_cc)
-    runtime = RUNTIME or derived.TvmRuntime(folder.Dir(f"{name}.runtime"), C_API=_c_apis(source))
+    runtime = RUNTIME or derived.TvmRuntime(folder.Dir("tvm_runtime"), C_API=_c_apis(source))
     _add_flags(derived, source, runtime, [], [])
     _link_with(derived, source)
     port = [runtime.files[key] for key in _HOST_PORT]
     objects = folder.Dir(f"{name}.obj")
     inputs = _source_objects(derived, objects, source)
-    inputs += compiled_objects(derived, objects.Dir("runtime"), [*runtime, *port])
+    private = [network.include for network in _networks(source)]
+    common = _runtime_objects(derived, runtime, [*runtime, *port], private, objects.Dir("runtime"))
+    inputs += common
     program = derived.Program(folder.File(name), inputs)
-    derived.Clean(program, objects)
+    derived.Clean(program, [objects, *{node.dir for node in common}])
     return program
 
 

@@ -189,7 +189,12 @@ def generator(env) -> dict[str, object]:
     python = env.subst("$PYTHON")
     if not os.path.dirname(python):
         python = env.WhereIs(python) or python
-    return {"generator": content(*generator_files()), "packages": _package_versions(python)}
+    return {"generator": _generator_content(), "packages": _package_versions(python)}
+
+
+@functools.cache
+def _generator_content() -> str:
+    return content(*generator_files())
 
 
 def external_data(node: Node, _env, _path) -> list[Node]:
@@ -438,7 +443,7 @@ def generate(env) -> None:
         # A list keeps a path with blanks one word.
         PYTHON=[sys.executable],
         # Between $( and $): where Python and the generator lie is not part of a build's identity.
-        TVMSTM32=["$(", "$PYTHON", os.path.join(PACKAGE, "__main__.py"), "$)"],
+        TVMSTM32=["$(", "$PYTHON", os.path.join(PACKAGE, "__main__.py"), "--resident", "$)"],
         TVMSTM32FLAGS=[],
         # Places are left out as well: the files are dependencies, and the model's name is one of the facts.
         TVMSTM32COM="$TVMSTM32 compile $( $SOURCE -o ${TARGET.dir} $) --name $TVMSTM32NAME --no-runtime "
