@@ -259,18 +259,6 @@ int main(int, char **)
 """
 
 
-HOST_MAIN = """
-#include "tiny.h"
-
-int main()
-{
-    ai_handle network;
-
-    return ai_create(&ai_tiny_network, nullptr, &network) == AI_STATUS_OK && ai_run(network) == AI_STATUS_OK ? 0 : 1;
-}
-"""
-
-
 def input_codes() -> np.ndarray:
     """The input MAIN gives the network."""
     return (np.arange(64) * 37 % 256 - 128).astype(np.int8).reshape(1, 1, 8, 8)

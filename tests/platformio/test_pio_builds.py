@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,8 +13,6 @@ import pytest
 from pio_support import (
     BOARD,
     EXAMPLE,
-    HOST_MAIN,
-    INI,
     REPOSITORY,
     SCRIPT,
     PioProject,
@@ -23,7 +20,7 @@ from pio_support import (
     input_codes,
     write_pio_project,
 )
-from scons_support import copy_tools, require_tools, write_model
+from scons_support import require_tools, write_model
 
 from tvm_stm32.boards import load_board
 from tvm_stm32.project.emulator import run_image
@@ -38,7 +35,7 @@ def pio(tmp_path_factory: pytest.TempPathFactory) -> PlatformIO:
     return PlatformIO.installed(tmp_path_factory)
 
 
-STAND_IN = "platform = tiny\nboard = hard\n"
+STAND_IN = "platform = tiny\n"
 
 
 def output_of(project: PioProject, environment: str) -> list[int]:
@@ -120,7 +117,7 @@ def test_networks_share_an_arena_and_are_seen_by_libraries(pio: PlatformIO, tmp_
 
     # The compiler's list of dependencies lacks what the assembler includes.
     write_model(project.path("models/tiny.onnx"), seed=2)
-    assert "tiny_data.o" in project.run().of("Compiling")
+    assert project.run().of("Compiling") == ["tiny_data.o"]
     assert output_of(project, "soft") == expected(project.path("models/tiny.onnx"))
 
     project.run("-t", "compiledb")
@@ -133,18 +130,7 @@ def test_networks_share_an_arena_and_are_seen_by_libraries(pio: PlatformIO, tmp_
     assert "-O2" not in commands["main.cpp"]
 
 
-def test_without_a_board_programs_are_for_this_computer_and_the_tool_may_be_a_submodule(
-    pio: PlatformIO, tmp_path: Path
-) -> None:
-    script = "third_party/tvm-stm32/tvm_stm32/platformio/extra_script.py"
-    ini = INI.partition("[env:hard]")[0].replace(str(SCRIPT), script) + "[env:native]\n"
-    project = write_pio_project(tmp_path / "p", pio, ini, HOST_MAIN)
-    copy_tools(project.path("third_party/tvm-stm32"))
-    project.run()
-    subprocess.run([project.path(".pio/build/native/program")], check=True, timeout=60)
-
-
-def test_the_example(pio: PlatformIO, tmp_path: Path) -> None:
+def test_the_example_without_a_board_is_a_program_of_this_computer(pio: PlatformIO, tmp_path: Path) -> None:
     project = PioProject(tmp_path / "examples" / "platformio", pio)
     shutil.copytree(EXAMPLE, project.folder)
     (tmp_path / "examples" / "digits").symlink_to(REPOSITORY / "examples" / "digits")
@@ -153,7 +139,9 @@ def test_the_example(pio: PlatformIO, tmp_path: Path) -> None:
     command = ";".join([sys.executable, str(REPOSITORY / "tvm_stm32" / "__main__.py")])
     build = project.run(variables={"TVM_STM32_COMMAND": command})
     assert build.of("Generating") == ["digits.c"]
-    assert build.of("Linking") == ["program.elf"]
+    assert build.of("Linking") == ["program"]
+    report = project.path(".pio/build/nucleo_f446re/tvm_models/digits_report.txt").read_text(encoding="utf-8")
+    assert report.startswith("digits: digits_int8.onnx (onnx), host")
     missing = project.run(fails=True, variables={"TVM_STM32_COMMAND": "no-such-program"})
     assert "no-such-program" in missing.output
     assert "try: pip install tvm-stm32" in missing.output

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pio_support import INI, PlatformIO, write_pio_project
+from pio_support import INI, SCRIPT, PlatformIO, write_pio_project
+from scons_support import copy_tools
 
 from tvm_stm32.errors import Error
 from tvm_stm32.platformio.options import check_settings, parse_defaults, parse_models
@@ -59,9 +60,12 @@ def pio(tmp_path_factory: pytest.TempPathFactory) -> PlatformIO:
 
 
 def test_mistakes_name_platformio_ini_and_the_line(pio: PlatformIO, tmp_path: Path) -> None:
-    common = INI.partition("custom_tvm_models")[0]
+    # A submodule leads to the script as well.
+    script = "third_party/tvm-stm32/tvm_stm32/platformio/extra_script.py"
+    common = INI.partition("custom_tvm_models")[0].replace(str(SCRIPT), script)
     environments = [f"[env:{name}]\n{settings}\n" for name, (settings, _) in MISTAKES.items()]
     project = write_pio_project(tmp_path / "p", pio, "\n".join([common, *environments]))
+    copy_tools(project.path("third_party/tvm-stm32"))
     project.write("models/broken.onnx", "no model")
     output = project.run(fails=True).output
     for name, (_, message) in MISTAKES.items():

@@ -135,9 +135,13 @@ class _Networks:
     def _compile(self, networks: list[Any], others: list[Any]) -> None:
         flags = self.base.Split(_setting(self.base, "build_flags"))
         overrides = {"CCFLAGS": [_LateFlags(self.base, flags)]} if flags else {}
-        objects = self.base.Object([*networks, *others], **overrides)
-        # What the assembler includes is no dependency that SCons finds.
-        self.base.Depends(objects, [network.weights for network in networks if network.weights])
+        objects = self.base.Object(others, **overrides)
+        for network in networks:
+            code, data, *more = self.base.Object(network, **overrides)
+            if network.weights:
+                # What the assembler includes is no dependency that SCons finds.
+                self.base.Depends(data, network.weights)
+            objects += [code, data, *more]
         self.base.Append(PIOBUILDFILES=objects)
 
     def _add_report(self, networks: list[Any]) -> None:
