@@ -116,10 +116,7 @@ def _write_core(folder: Path) -> None:
     platform = folder / "platforms" / "tiny"
     facts = {"name": "tiny", "title": "Tiny", "version": "1.0.0", "description": "One emulated board", "packages": {}}
     _write_package(platform, "platform.json", facts)
-    (platform / "platform.py").write_text(
-        "from platformio.public import PlatformBase\n\n\nclass TinyPlatform(PlatformBase):\n    pass\n",
-        encoding="utf-8",
-    )
+    (platform / "platform.py").write_text(PLATFORM, encoding="utf-8")
     (platform / "image.ld").write_text(linker_script(load_board(BOARD)), encoding="utf-8")
     builder = platform / "builder" / "main.py"
     builder.parent.mkdir()

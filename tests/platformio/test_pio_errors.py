@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,8 @@ def test_a_model_that_is_none_fails_the_build(pio: PlatformIO, tmp_path: Path) -
         ("kws.onnx level=ram level=ram", "'level' is given twice"),
         ("kws.onnx pins=input", "pins has 'input'\n  try: pins=NAME=VALUE,NAME=VALUE"),
         ('"kws.onnx level=ram', "a quote is not closed"),
+        ("kws.onnx name=", "'name=' is no option\n  try: name=..."),
+        ("""kws.onnx flags="--name 'kws" """.strip(), "a quote is not closed"),
     ],
 )
 def test_lines_that_are_wrong(line: str, message: str) -> None:
@@ -126,3 +129,7 @@ def test_a_setting_like_no_other() -> None:
     check_settings(["custom_tvm_cpu", "custom_other", "board"])
     with pytest.raises(Error, match="no setting custom_tvm_xyzzy\n  try: custom_tvm_models or custom_tvm_options or"):
         check_settings(["custom_tvm_xyzzy"])
+
+
+def test_a_python_that_is_too_old_can_read_the_script() -> None:
+    ast.parse(SCRIPT.read_text(encoding="utf-8"), feature_version=(3, 7))

@@ -87,12 +87,11 @@ class _Networks:
         package = Path(__file__).resolve().parent.parent
         python = find_python(_setting(env, "python"), Path(env.subst("$PROJECT_DIR")), package, env["ENV"])
         env.Tool("stm32_model", toolpath=[str(resource_dir("site_scons") / "site_tools")])
-        env["PYTHON"] = [python]
         # Actions are printed as PlatformIO prints its own, and those of other scripts as ever.
-        strings = {"INSTALLSTR": "Copying $TARGET"}
+        variables = {"PYTHON": [python], "INSTALLSTR": "Copying $TARGET"}
         if not int(ARGUMENTS.get("PIOVERBOSE", 0)):
-            strings |= dict.fromkeys(("TVMSTM32COMSTR", "TVMSTM32ARENACOMSTR"), "Generating $TARGET")
-        self.env = env.Override(strings)
+            variables |= dict.fromkeys(("TVMSTM32COMSTR", "TVMSTM32ARENACOMSTR"), "Generating $TARGET")
+        self.env = env.Override(variables)
         self.networks: dict[str, Any] = {}
         self.lines: dict[str, ModelLine] = {}
         self.arenas: dict[str, list[Any]] = {}

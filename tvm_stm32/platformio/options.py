@@ -52,7 +52,7 @@ def _pairs(key: str, value: str) -> dict[str, str]:
 
 
 def _arguments(_key: str, value: str) -> list[str]:
-    return shlex.split(value)
+    return _split(value)
 
 
 _KEYS: dict[str, Callable[[str, str], Any]] = {
@@ -133,7 +133,7 @@ def _options(words: list[str], known: list[str]) -> dict[str, Any]:
         key, equals, value = word.partition("=")
         if key not in known or not equals or not value:
             near = difflib.get_close_matches(key, known, 1)
-            why = f"'{key}' is of one model" if key in _OF_ONE_MODEL else ""
+            why = f"'{key}' is of one model" if key in _OF_ONE_MODEL.difference(known) else ""
             example = f"{near[0]}=..." if near else f"key=value, the keys are {', '.join(known)}"
             raise Error(f"{quoted(word)} is no option", why=why, hint=example)
         if key in options:
