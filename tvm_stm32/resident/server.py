@@ -171,7 +171,8 @@ class _Server:
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
         if new:
-            self.sources = _sources()
+            # What is known stays as it was when it was imported, whatever has happened to its file since.
+            self.sources = {**_sources(), **self.sources}
             gc.freeze()
 
     def _child(self, request: Request, report: int) -> None:
