@@ -56,6 +56,12 @@ def _show_cmake_dir(context: click.Context, _option: click.Parameter, wanted: bo
         context.exit()
 
 
+def _show_platformio_script(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        click.echo(Path(__file__).resolve().with_name("platformio").joinpath("extra_script.py").as_posix())
+        context.exit()
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="tvm-stm32", message="%(prog)s %(version)s")
 @click.option(
@@ -65,6 +71,14 @@ def _show_cmake_dir(context: click.Context, _option: click.Parameter, wanted: bo
     expose_value=False,
     callback=_show_cmake_dir,
     help="Print the folder of the CMake package (-Dtvm_stm32_DIR=...) and exit.",
+)
+@click.option(
+    "--platformio-script",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_platformio_script,
+    help="Print the path of the extra script for PlatformIO (extra_scripts = pre:...) and exit.",
 )
 def cli() -> None:
     """Neural networks as ordinary C in STM32 firmware builds."""

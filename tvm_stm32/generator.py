@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - SCons counts in strings
 # Folders of the package that do not decide what is generated.
-_ELSEWHERE = {"project", "resident", "_data", "__pycache__"}
+_ELSEWHERE = {"platformio", "project", "resident", "_data", "__pycache__"}
 # Packages whose version may.
 _PACKAGES = ("apache_tvm", "jinja2", "numpy", "onnx", "tflite")
 _RECORD = ".dist-info"
