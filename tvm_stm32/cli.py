@@ -386,7 +386,8 @@ def linker_script_command(board: str, output: Path, hardware: bool) -> None:
 @click.option("--board", required=True)
 @click.option("--hardware", is_flag=True, help="Against the board's own addresses, not its emulator's.")
 @click.option("--map", "map_file", type=_File, help="The linker's map: names interrupt handlers that were left out.")
-def check_image_command(image: Path, board: str, hardware: bool, map_file: Path | None) -> None:
+@click.option("--keep", type=_File, help="Copy an image that is right here.")
+def check_image_command(image: Path, board: str, hardware: bool, map_file: Path | None, keep: Path | None) -> None:
     """Check a linked image: vector table, entry, memories (used by the SCons builders)."""
     from .boards import load_board
     from .project.image import check_image, lost_handlers
@@ -394,6 +395,11 @@ def check_image_command(image: Path, board: str, hardware: bool, map_file: Path 
     check_image(image, load_board(board), emulated=not hardware)
     for name in lost_handlers(map_file) if map_file is not None else ():
         click.echo(f"note: {name} is in no vector of {image.name}, and left out", err=True)
+    if keep is not None:
+        from .files import write_atomically
+
+        write_atomically({keep: image.read_bytes()})
+        keep.chmod(image.stat().st_mode & 0o777)
 
 
 @cli.command("run-image", hidden=True)

@@ -29,7 +29,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -282,7 +281,7 @@ def firmware(
         own = device.linker_script if own is None else own
         # Arm's start-up code ends in newlib's, which is not there.
         derived["LINKFLAGS"] += ["-Wl,--defsym=_start=port_program_start"]
-    script = _linker_script(derived, folder.File(f"{name}.ld"), board) if own is None else own
+    script = _linker_script(derived, folder, name, board, hardware=hardware) if own is None else own
     script = derived.arg2nodes(env.Flatten([script]), derived.fs.File)[0]
     derived["TVMSTM32SCRIPT"] = script
     specs = [] if any("--specs=" in str(flag) for flag in derived["LINKFLAGS"]) else ["--specs=nano.specs"]
@@ -328,11 +327,19 @@ def _board_config(env, folder: Node, name: str, board: BoardUse) -> Node:
     return node[0]
 
 
-def _linker_script(env, target: Node, board: BoardUse) -> NodeList:
-    node = env.Command(target, [], Action("$TVMSTM32LDCOM", "$TVMSTM32LDCOMSTR"), IMPLICIT_COMMAND_DEPENDENCIES=0)
-    template = env.File(os.path.join(resource_dir("runtime"), "port", "image.ld.j2"))
-    env.Depends(node, [board.node, template, identity(linker=content(*_LINKER_CODE))])
-    return node
+def _linker_script(env, folder: Node, image: str, board: BoardUse, *, hardware: bool) -> NodeList:
+    """The script of a board: one for all its images of a folder."""
+    known = folder.attributes.__dict__.setdefault("tvm_stm32_scripts", {})
+    key = (board.node, hardware)
+    if key not in known:
+        target = folder.File(f"{board.name}{'-hardware' if hardware else ''}.ld")
+        if target.has_explicit_builder():
+            target = folder.File(f"{image}.ld")
+        node = env.Command(target, [], Action("$TVMSTM32LDCOM", "$TVMSTM32LDCOMSTR"), IMPLICIT_COMMAND_DEPENDENCIES=0)
+        template = env.File(os.path.join(resource_dir("runtime"), "port", "image.ld.j2"))
+        env.Depends(node, [board.node, template, identity(linker=content(*_LINKER_CODE))])
+        known[key] = node
+    return known[key]
 
 
 def _checked(env, target: Node, linked: Node, board: BoardUse) -> NodeList:
@@ -344,7 +351,7 @@ def _checked(env, target: Node, linked: Node, board: BoardUse) -> NodeList:
     node = env.Command(
         target,
         linked,
-        [Action("$TVMSTM32CHECKCOM", "$TVMSTM32CHECKCOMSTR"), Action("$TVMSTM32KEEPCOM", cmdstr=None)],
+        Action("$TVMSTM32CHECKCOM", "$TVMSTM32CHECKCOMSTR"),
         IMPLICIT_COMMAND_DEPENDENCIES=0,
     )
     env.Depends(node, [board.node, identity(check=content(*_CHECK_CODE))])
@@ -395,10 +402,6 @@ def generate(env) -> None:
     """Add the builders to an environment."""
     if "TVMSTM32" not in env:
         env.Tool("stm32_model")
-    if sys.platform == "win32":
-        keep = "copy /y /b $SOURCE ${TARGET}.part >nul && move /y ${TARGET}.part $TARGET >nul"
-    else:
-        keep = "cp $SOURCE ${TARGET}.part && mv ${TARGET}.part $TARGET"
     env.SetDefault(
         FIRMWARE_OPTIMIZE="-O2",
         TVMSTM32LDCOM="$TVMSTM32 linker-script $_TVMSTM32PLACE $( --board $TVMSTM32BOARD -o $TARGET $)",
@@ -406,9 +409,8 @@ def generate(env) -> None:
         TVMSTM32CONFIGCOM="$TVMSTM32 board-config --console $_TVMSTM32CONSOLE $( --board $TVMSTM32BOARD -o $TARGET $)",
         TVMSTM32CONFIGCOMSTR="",
         TVMSTM32CHECKCOM="$TVMSTM32 check-image $_TVMSTM32PLACE "
-        "$( $SOURCE --board $TVMSTM32BOARD --map $TVMSTM32MAP $)",
+        "$( $SOURCE --board $TVMSTM32BOARD --map $TVMSTM32MAP --keep $TARGET $)",
         TVMSTM32CHECKCOMSTR="",
-        TVMSTM32KEEPCOM=f"$( {keep} $)",
         TVMSTM32RUNCOM="$TVMSTM32 run-image $SOURCE --report ${SOURCES[1]} --board $TVMSTM32BOARD $_TVMSTM32RUNFLAGS",
         TVMSTM32RUNCOMSTR="",
     )

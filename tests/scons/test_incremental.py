@@ -130,9 +130,9 @@ def test_the_linker_template_makes_a_new_script(built: Project, tmp_path: Path) 
     project = built.copy_to(tmp_path / "project")
     generator = write_replay(project, built)
     project.edit("SConstruct", '    LINKER_SCRIPT="app.ld",\n', "")
-    assert project.scons(f"GENERATOR={generator}").of("SCRIPT") == ["app.elf.ld"]
+    assert project.scons(f"GENERATOR={generator}").of("SCRIPT") == [f"{BOARD}.ld"]
     project.edit("tools/runtime/port/image.ld.j2", "SECTIONS", "/* Another comment. */\nSECTIONS")
-    assert project.scons(f"GENERATOR={generator}").actions[:2] == ["SCRIPT app.elf.ld", "LINK linked.elf"]
+    assert project.scons(f"GENERATOR={generator}").actions[:2] == [f"SCRIPT {BOARD}.ld", "LINK linked.elf"]
 
 
 def test_several_models_are_generated_in_parallel(project: Project) -> None:
