@@ -19,15 +19,15 @@ an alias that runs the image on the board's emulator; ``REFERENCE`` (a host prog
 
 The environment is cloned, never changed; its CC (an Arm compiler: kept; a compiler for this computer: replaced for
 images), CCFLAGS, CFLAGS, CPPDEFINES, CPPPATH, LINKFLAGS, LIBS, ENV and print strings are honoured. Variables:
-FIRMWARE_OPTIMIZE (before CCFLAGS, default -O2); TVMSTM32LDCOM, TVMSTM32CONFIGCOM, TVMSTM32CHECKCOM, TVMSTM32RUNCOM and
-the same with STR.
+FIRMWARE_OPTIMIZE (before CCFLAGS, default -O2); COMPILER_LAUNCHER (ccache and the like, see ``stm32_launcher``);
+TVMSTM32LDCOM, TVMSTM32CONFIGCOM, TVMSTM32CHECKCOM, TVMSTM32RUNCOM and the same with STR.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,6 +35,7 @@ from SCons.Errors import BuildError
 from SCons.Node import Node, NodeList
 from SCons.Script import Action
 from SCons.Util import CLVar, is_String
+from stm32_launcher import place_flags, use_launcher
 from stm32_model import BoardUse, Network, Runtime, builder_method, content, identity, place
 
 from tvm_stm32.boards import load_board
@@ -76,7 +77,7 @@ def _derive(env, overrides: dict[str, object]):
     for name, separator in (("CPPPATH", os.pathsep), ("LIBS", None)):
         value = derived.get(name, [])
         derived[name] = value.split(separator) if is_String(value) else env.Flatten([value])
-    derived["ENV"] = dict(derived["ENV"])
+    use_launcher(derived)
     derived.Replace(PROGPREFIX="", PROGSUFFIX="", OBJPREFIX="", OBJSUFFIX=".o")
     return derived
 
@@ -114,9 +115,7 @@ def _find_cross_compiler(env) -> Path:
 
 def _add_machine(env, machine: list[str], sections: list[str]) -> None:
     """Ours before the user's, so that those win; the machine's last, since nothing else fits the board."""
-    # Debug information names sources from the top folder, wherever that is: objects are the same in every checkout.
-    places = ["$(", f"-fdebug-prefix-map={env.Dir('#').get_abspath()}=.", "$)"]
-    env["CCFLAGS"] = CLVar(["$FIRMWARE_OPTIMIZE", "-g", *places, *sections, *env["CCFLAGS"], *machine])
+    env["CCFLAGS"] = CLVar(["$FIRMWARE_OPTIMIZE", "-g", *place_flags(env), *sections, *env["CCFLAGS"], *machine])
     env["ASFLAGS"] = CLVar([*env["ASFLAGS"], *machine, "-c"])
     env["LINKFLAGS"] = CLVar([*env["LINKFLAGS"], *machine])
 
@@ -150,8 +149,11 @@ def _c_apis(sources) -> list[str]:
     return list(dict.fromkeys(network.c_api for network in _networks(sources)))
 
 
-def compiled_objects(env, folder: Node, sources, **overrides) -> list[Node]:
-    """Object nodes of sources, in ``folder``; anything else (objects, libraries) passes through."""
+def compiled_objects(env, folder: Node, sources, here: Collection[Node] = (), **overrides) -> list[Node]:
+    """Object nodes of sources, in ``folder``; anything else (objects, libraries) passes through.
+
+    Those ``here`` are compiled without a launcher.
+    """
     nodes, taken = [], set()
     for node in env.arg2nodes(env.Flatten(sources), env.fs.Entry):
         stem, suffix = os.path.splitext(node.name)
@@ -166,13 +168,16 @@ def compiled_objects(env, folder: Node, sources, **overrides) -> list[Node]:
         while name in taken:
             name, number = f"{stem}_{number}", number + 1
         taken.add(name)
-        nodes += env.Object(folder.File(f"{name}.o"), node, **overrides)
+        own = {**overrides, "COMPILER_LAUNCHER": ""} if node in here else overrides
+        nodes += env.Object(folder.File(f"{name}.o"), node, **own)
     return nodes
 
 
 def _source_objects(env, folder: Node, sources) -> list[Node]:
     """Objects of an image's own sources. SCons misses ``#include MACRO``, so each depends on networks' headers."""
-    nodes = compiled_objects(env, folder, sources)
+    # Another computer does not have the file of weights that the assembler includes.
+    here = [network[1] for network in _networks(sources) if network.weights is not None]
+    nodes = compiled_objects(env, folder, sources, here)
     for network in _networks(sources):
         env.Depends([node for node in nodes if node.dir == folder], network.headers[0])
     return nodes
@@ -366,6 +371,7 @@ def generate(env) -> None:
     else:
         keep = "cp $SOURCE ${TARGET}.part && mv ${TARGET}.part $TARGET"
     env.SetDefault(
+        COMPILER_LAUNCHER="",
         FIRMWARE_OPTIMIZE="-O2",
         TVMSTM32LDCOM="$TVMSTM32 linker-script $_TVMSTM32PLACE $( --board $TVMSTM32BOARD -o $TARGET $)",
         TVMSTM32LDCOMSTR="",
