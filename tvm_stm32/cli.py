@@ -20,6 +20,7 @@ from .device_cli import board_files_command, config_file_command, device_files_c
 from .errors import Error
 from .own_process import claim, release
 from .packs_cli import packs
+from .sbom_cli import sbom_command
 from .sizes import is_size, parse_bytes
 from .target import known_cpus
 
@@ -413,6 +414,7 @@ cli.add_command(config_command)
 cli.add_command(device_files_command)
 cli.add_command(board_files_command)
 cli.add_command(config_file_command)
+cli.add_command(sbom_command)
 
 
 def _other_pools(network: Library) -> str:

@@ -58,10 +58,12 @@ _CONFIG_CODE = ("project/board_config.py", "boards.py", "chips.py")
 
 
 class Image(NodeList):
-    """An image; ``map`` and ``linker_script`` are nodes of its by-products."""
+    """An image; ``map`` and ``linker_script`` are nodes of its by-products, ``networks`` and ``device`` are in it."""
 
     map = None
     linker_script = None
+    networks = ()
+    device = None
 
 
 def _derive(env, overrides: dict[str, object]):
@@ -284,6 +286,8 @@ def firmware(
     image = Image(_checked(derived, folder.File(name), linked[0], board))
     image.map = map_file
     image.linker_script = script
+    image.networks = tuple(_networks(source))
+    image.device = device
     derived.Clean(image, objects)
     return image
 
@@ -325,7 +329,7 @@ def _checked(env, target: Node, linked: Node, board: BoardUse) -> NodeList:
 
 
 @builder_method
-def host_program(env, target, source, RUNTIME=None, **overrides) -> NodeList:
+def host_program(env, target, source, RUNTIME=None, **overrides) -> Image:
     """The ``HostProgram`` method."""
     folder, name = place(env, env.Flatten([target])[0])
     derived = _derive(env, overrides)
@@ -337,7 +341,8 @@ def host_program(env, target, source, RUNTIME=None, **overrides) -> NodeList:
     objects = folder.Dir(f"{name}.obj")
     inputs = _source_objects(derived, objects, source)
     inputs += compiled_objects(derived, objects.Dir("runtime"), [*runtime, *port])
-    program = derived.Program(folder.File(name), inputs)
+    program = Image(derived.Program(folder.File(name), inputs))
+    program.networks = tuple(_networks(source))
     derived.Clean(program, objects)
     return program
 
