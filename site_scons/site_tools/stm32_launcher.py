@@ -3,9 +3,8 @@
     env = Environment(tools=["default", "stm32_launcher"], COMPILER_LAUNCHER="ccache")
 
 COMPILER_LAUNCHER is a program, with options if wanted, that is put before every compile command; not before links, nor
-before assembly, whose ``.incbin`` such programs do not see. It may be changed later, and stays out of signatures: what
-is up to date or in a CacheDir is so with and without. ``Firmware``, ``HostProgram`` and ``CmsisDevice`` honour it
-without this tool.
+before assembly, whose ``.incbin`` such programs do not see. It stays out of signatures: what is up to date or in a
+CacheDir is so with and without. ``Firmware``, ``HostProgram`` and ``CmsisDevice`` honour it without this tool.
 
 Commands get the launcher's own variables (CCACHE_DIR, SCCACHE_DIR, DISTCC_HOSTS ...) from SCons's environment, unless
 ENV has them, and objects are the same in every folder, so that another checkout finds them.

@@ -56,13 +56,15 @@ def test_damaged_entries_are_built_again_and_replaced(built: Project, tmp_path: 
 def test_entries_under_each_others_names_are_not_taken(built: Project, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     first, second = (Checkout(tmp_path / name, built, CACHE) for name in FOLDERS[:2])
-    first.scons(f"SHARED={cache}", *first.options)
+    objects = first.scons(f"SHARED={cache}", *first.options, "build/app.elf.obj/runtime").of("CC")
     paths = entries(cache)
     contents = [path.read_bytes() for path in paths]
     for path, content in zip(paths, contents[1:] + contents[:1], strict=True):
         path.write_bytes(content)
-    assert "Retrieved" not in second.scons(f"SHARED={cache}", *second.options).output
-    assert second.image == first.image
+    build = second.scons(f"SHARED={cache}", *second.options, "build/app.elf.obj/runtime")
+    assert build.of("CC") == objects
+    assert "Retrieved" not in build.output
+    assert [path.read_bytes() for path in paths] == contents
 
 
 def test_a_dry_run_and_a_read_only_build_leave_damaged_entries(built: Project, tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ env["TVMSTM32SBOMCOMSTR"] = "SBOM $TARGET"
 """
 CALL = """
 env.Sbom("build/app.cdx.json", image, VERSION="1.4.0")
+# Linked by other means than Firmware.
+env.Sbom("build/other.cdx.json", "main.c", NETWORKS=network)
 """
 
 
@@ -45,9 +47,11 @@ def test_it_is_made_when_asked_for_and_says_what_is_in_the_image(built: Project,
     assert found["model.onnx"]["hashes"] == [{"alg": "SHA-256", "content": model}]
     assert {"ai_runtime", "apache-tvm", "tvm-stm32", "GCC", "libc_nano.a"} <= set(found)
     assert "timestamp" not in made["metadata"]
+    other = json.loads(checkout.path("build/other.cdx.json").read_text("utf-8"))
+    assert [part["name"] for part in other["components"]] == ["model.onnx", "ai_runtime", "apache-tvm", "tvm-stm32"]
 
     dated = checkout.scons(*options, "sbom", variables={"SOURCE_DATE_EPOCH": "0"})
-    assert dated.output == "SBOM build/app.cdx.json\n"
+    assert sorted(dated.output.splitlines()) == ["SBOM build/app.cdx.json", "SBOM build/other.cdx.json"]
     made = json.loads(checkout.path("build/app.cdx.json").read_text("utf-8"))
     assert made["metadata"]["timestamp"] == "1970-01-01T00:00:00Z"
 
