@@ -39,7 +39,7 @@ class CheckedCacheDir(SCons.CacheDir.CacheDir):
         super().__init__(None)
         self.path = path
         self.config = {"prefix_len": _PREFIX_LENGTH}
-        if path is None or GetOption("cache_disable"):
+        if path is None or GetOption("cache_disable") or GetOption("no_exec"):
             return
         try:
             os.makedirs(path, exist_ok=True)

@@ -23,8 +23,10 @@ from tvm_stm32.errors import Error
 _COMMANDS = ("CCCOM", "SHCCCOM", "CXXCOM", "SHCXXCOM")
 _PREFIX = "$( $COMPILER_LAUNCHER $) "
 _FAMILIES = ("CCACHE_", "SCCACHE_", "DISTCC_")
-# Where launchers look for their settings and keep what they have. SOURCE_DATE_EPOCH is the compiler's __DATE__.
-_VARIABLES = ("HOME", "LOCALAPPDATA", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "SOURCE_DATE_EPOCH")
+# Where launchers look for their settings and keep what they have.
+_VARIABLES = ("HOME", "LOCALAPPDATA", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
+# The compiler's __DATE__.
+_EPOCH = "SOURCE_DATE_EPOCH"
 # The folder a process is in, by a name that is the same for all; Linux has it.
 _HERE = "/proc/self/cwd"
 
@@ -41,10 +43,10 @@ def use_launcher(env) -> None:
             signs, rest = re.fullmatch(r"(\s*[@-]*)(.*)", text, re.DOTALL).groups()
             env[command] = f"{signs}{_PREFIX}{rest}"
     env["ENV"] = dict(env["ENV"])
-    for name, value in os.environ.items():
-        if name.startswith(_FAMILIES) or name in _VARIABLES:
-            env["ENV"].setdefault(name, value)
     words = _words(env)
+    for name, value in os.environ.items():
+        if name == _EPOCH or (words and (name.startswith(_FAMILIES) or name in _VARIABLES)):
+            env["ENV"].setdefault(name, value)
     if not words:
         return
     if not (env.WhereIs(words[0]) or GetOption("clean") or GetOption("help")):

@@ -70,6 +70,8 @@ def test_entries_under_each_others_names_are_not_taken(built: Project, tmp_path:
 def test_a_dry_run_and_a_read_only_build_leave_damaged_entries(built: Project, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     checkout = Checkout(tmp_path / "checkout", built, CACHE)
+    assert checkout.scons("-n", f"SHARED={cache}", *checkout.options, STARTUP).of("CC") == ["startup.o"]
+    assert not cache.exists()
     checkout.scons(f"SHARED={cache}", *checkout.options, STARTUP)
     garble(cache)
     before = {path: path.read_bytes() for path in entries(cache)}
