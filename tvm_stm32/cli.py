@@ -21,6 +21,7 @@ from .errors import Error
 from .own_process import claim, release
 from .packs_cli import packs
 from .resident.cli import resident_command
+from .sbom_cli import sbom_command
 from .sizes import is_size, parse_bytes
 from .target import known_cpus
 
@@ -435,6 +436,7 @@ cli.add_command(config_command)
 cli.add_command(device_files_command)
 cli.add_command(board_files_command)
 cli.add_command(config_file_command)
+cli.add_command(sbom_command)
 
 
 def _other_pools(network: Library) -> str:

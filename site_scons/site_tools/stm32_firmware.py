@@ -20,8 +20,8 @@ an alias that runs the image on the board's emulator; ``REFERENCE`` (a host prog
 
 The environment is cloned, never changed; its CC (an Arm compiler: kept; a compiler for this computer: replaced for
 images), CCFLAGS, CFLAGS, CPPDEFINES, CPPPATH, LINKFLAGS, LIBS, ENV and print strings are honoured. Variables:
-FIRMWARE_OPTIMIZE (before CCFLAGS, default -O2); TVMSTM32LDCOM, TVMSTM32CONFIGCOM, TVMSTM32CHECKCOM, TVMSTM32RUNCOM and
-the same with STR.
+FIRMWARE_OPTIMIZE (before CCFLAGS, default -O2); COMPILER_LAUNCHER (ccache and the like, see ``stm32_launcher``);
+TVMSTM32LDCOM, TVMSTM32CONFIGCOM, TVMSTM32CHECKCOM, TVMSTM32RUNCOM and the same with STR.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,6 +38,7 @@ from SCons.Node import Node, NodeList
 from SCons.Script import Action
 from SCons.Subst import SUBST_SIG
 from SCons.Util import CLVar, is_String
+from stm32_launcher import place_flags, use_launcher
 from stm32_model import BoardUse, Network, Runtime, builder_method, content, identity, place
 
 from tvm_stm32.boards import load_board
@@ -60,10 +61,12 @@ _CONFIG_CODE = ("project/board_config.py", "boards.py", "chips.py")
 
 
 class Image(NodeList):
-    """An image; ``map`` and ``linker_script`` are nodes of its by-products."""
+    """An image; ``map`` and ``linker_script`` are nodes of its by-products, ``networks`` and ``device`` are in it."""
 
     map = None
     linker_script = None
+    networks = ()
+    device = None
 
 
 def _derive(env, overrides: dict[str, object]):
@@ -79,7 +82,7 @@ def _derive(env, overrides: dict[str, object]):
     for name, separator in (("CPPPATH", os.pathsep), ("LIBS", None)):
         value = derived.get(name, [])
         derived[name] = value.split(separator) if is_String(value) else env.Flatten([value])
-    derived["ENV"] = dict(derived["ENV"])
+    use_launcher(derived)
     derived.Replace(PROGPREFIX="", PROGSUFFIX="", OBJPREFIX="", OBJSUFFIX=".o")
     return derived
 
@@ -117,9 +120,7 @@ def _find_cross_compiler(env) -> Path:
 
 def _add_machine(env, machine: list[str], sections: list[str]) -> None:
     """Ours before the user's, so that those win; the machine's last, since nothing else fits the board."""
-    # Debug information names sources from the top folder, wherever that is: objects are the same in every checkout.
-    places = ["$(", f"-fdebug-prefix-map={env.Dir('#').get_abspath()}=.", "$)"]
-    env["CCFLAGS"] = CLVar(["$FIRMWARE_OPTIMIZE", "-g", *places, *sections, *env["CCFLAGS"], *machine])
+    env["CCFLAGS"] = CLVar(["$FIRMWARE_OPTIMIZE", "-g", *place_flags(env), *sections, *env["CCFLAGS"], *machine])
     env["ASFLAGS"] = CLVar([*env["ASFLAGS"], *machine, "-c"])
     env["LINKFLAGS"] = CLVar([*env["LINKFLAGS"], *machine])
 
@@ -153,8 +154,11 @@ def _c_apis(sources) -> list[str]:
     return list(dict.fromkeys(network.c_api for network in _networks(sources)))
 
 
-def compiled_objects(env, folder: Node, sources, **overrides) -> list[Node]:
-    """Object nodes of sources, in ``folder``; anything else (objects, libraries) passes through."""
+def compiled_objects(env, folder: Node, sources, here: Collection[Node] = (), **overrides) -> list[Node]:
+    """Object nodes of sources, in ``folder``; anything else (objects, libraries) passes through.
+
+    Those ``here`` are compiled without a launcher.
+    """
     nodes, taken = [], set()
     for node in env.arg2nodes(env.Flatten(sources), env.fs.Entry):
         stem, suffix = os.path.splitext(node.name)
@@ -169,7 +173,8 @@ def compiled_objects(env, folder: Node, sources, **overrides) -> list[Node]:
         while name in taken:
             name, number = f"{stem}_{number}", number + 1
         taken.add(name)
-        nodes += env.Object(folder.File(f"{name}.o"), node, **overrides)
+        own = {**overrides, "COMPILER_LAUNCHER": ""} if node in here else overrides
+        nodes += env.Object(folder.File(f"{name}.o"), node, **own)
     return nodes
 
 
@@ -198,7 +203,9 @@ def _runtime_objects(env, runtime: Runtime, sources: list[Node], private: list[N
 
 def _source_objects(env, folder: Node, sources) -> list[Node]:
     """Objects of an image's own sources. SCons misses ``#include MACRO``, so each depends on networks' headers."""
-    nodes = compiled_objects(env, folder, sources)
+    # Another computer does not have the file of weights that the assembler includes.
+    here = [network[1] for network in _networks(sources) if network.weights is not None]
+    nodes = compiled_objects(env, folder, sources, here)
     for network in _networks(sources):
         env.Depends([node for node in nodes if node.dir == folder], network.headers[0])
     return nodes
@@ -310,6 +317,8 @@ def firmware(
     image = Image(_checked(derived, folder.File(name), linked[0], board))
     image.map = map_file
     image.linker_script = script
+    image.networks = tuple(_networks(source))
+    image.device = device
     derived.Clean(image, [objects, *{node.dir for node in common}])
     return image
 
@@ -359,7 +368,7 @@ def _checked(env, target: Node, linked: Node, board: BoardUse) -> NodeList:
 
 
 @builder_method
-def host_program(env, target, source, RUNTIME=None, **overrides) -> NodeList:
+def host_program(env, target, source, RUNTIME=None, **overrides) -> Image:
     """The ``HostProgram`` method."""
     folder, name = place(env, env.Flatten([target])[0])
     derived = _derive(env, overrides)
@@ -373,7 +382,8 @@ def host_program(env, target, source, RUNTIME=None, **overrides) -> NodeList:
     private = [network.include for network in _networks(source)]
     common = _runtime_objects(derived, runtime, [*runtime, *port], private, objects.Dir("runtime"))
     inputs += common
-    program = derived.Program(folder.File(name), inputs)
+    program = Image(derived.Program(folder.File(name), inputs))
+    program.networks = tuple(_networks(source))
     derived.Clean(program, [objects, *{node.dir for node in common}])
     return program
 
@@ -403,6 +413,7 @@ def generate(env) -> None:
     if "TVMSTM32" not in env:
         env.Tool("stm32_model")
     env.SetDefault(
+        COMPILER_LAUNCHER="",
         FIRMWARE_OPTIMIZE="-O2",
         TVMSTM32LDCOM="$TVMSTM32 linker-script $_TVMSTM32PLACE $( --board $TVMSTM32BOARD -o $TARGET $)",
         TVMSTM32LDCOMSTR="",

@@ -84,6 +84,7 @@ class Device:
         self.objects: list[Node] = []
         self.libraries: list[Node] = []
         self.packs: dict[str, str] = {}
+        self.lock: Node | None = None
 
     def prepare(self, env) -> None:
         """Give an environment the macros and folders of headers; call it before objects are made."""
@@ -136,6 +137,7 @@ def _of_packs(env, lock: Node, asked: dict[str, object], use: BoardUse | None, p
     derived["ENV"].update({variable: os.environ[variable] for variable in _places() if variable in os.environ})
     made = _generated(derived, lock, asked, plan, use, place)
     device = Device(use if use is not None else DeviceUse(plan["board"], made[4], plan["flags"]))
+    device.lock = lock
     device.packs = {pack: facts["sha256"] for pack, facts in plan["packs"].items()}
     device.flags, device.has_vectors = list(plan["flags"]), True
     device.board, device.headers = device.use.node, made[:2]

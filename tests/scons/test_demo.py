@@ -39,6 +39,13 @@ def test_clean_removes_the_build_folder(repository: Project) -> None:
     assert not repository.path("build").exists()
 
 
+def test_the_launcher_may_come_from_the_environment(repository: Project) -> None:
+    require_tools("arm-none-eabi-gcc")
+    for arguments, variables in ((["COMPILER_LAUNCHER=env"], {}), ([], {"COMPILER_LAUNCHER": "env"})):
+        build = repository.scons("-n", "VERBOSE=1", *arguments, variables=variables)
+        assert "\nenv arm-none-eabi-gcc -o " in build.output
+
+
 def test_a_model_from_elsewhere_with_blanks_in_its_path_runs(repository: Project, tmp_path: Path) -> None:
     require_tools("arm-none-eabi-gcc", "qemu-system-arm", "cc")
     model = tmp_path / "my models/Key words.onnx"

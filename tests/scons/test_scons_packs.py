@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from dataclasses import replace
@@ -23,14 +24,15 @@ from tvm_stm32.project.image import Image
 from tvm_stm32.project.linker import linker_script
 
 SCONSTRUCT = (
-    HEAD.replace('"stm32_firmware"]', '"stm32_firmware", "stm32_packs"]')
+    HEAD.replace('"stm32_firmware"]', '"stm32_firmware", "stm32_packs", "stm32_sbom"]')
     + """
 env.Replace(TVMSTM32DEVICECOMSTR="DEVICE $TARGET", TVMSTM32CONFIGFILECOMSTR="CONFIG $TARGET")
 device = env.CmsisDevice("TOY101", packs="packs.lock", components=["Device:Startup", "Device:HAL:Common"])
 network = env.TvmModel("build/net/tiny", "model.onnx", BOARD=device)
 runtime = env.TvmRuntime("build/runtime")
 for name in ("one", "two"):
-    env.Firmware(f"build/{name}.elf", [f"{name}.c", network], BOARD=device, RUNTIME=runtime)
+    image = env.Firmware(f"build/{name}.elf", [f"{name}.c", network], BOARD=device, RUNTIME=runtime)
+    env.Sbom(f"build/{name}.cdx.json", image)
 own = env.Clone(CC="arm-none-eabi-gcc", LINK="arm-none-eabi-gcc", CPPPATH=device.include, CPPDEFINES=device.defines)
 own.Append(CCFLAGS=device.flags)
 own.Replace(LINKFLAGS=[*device.flags, "-nostartfiles", "--specs=nano.specs", "-T", device.linker_script])
@@ -206,6 +208,9 @@ def test_a_device_of_a_pack_is_built_run_and_updated(packs: Packs) -> None:
     assert {"TIM2_IRQHandler", "USART1_IRQHandler", "SystemInit", "hal_started"} <= set(image.symbols)
     second = project.scons()
     assert second.is_null and second.cpu_s < 3, second.output
+    project.scons("sbom")
+    parts = json.loads(project.path("build/two.cdx.json").read_text("utf-8"))["components"]
+    assert [part["version"] for part in parts if part["name"] == "Toy_DFP"] == ["1.0.0"]
 
     need_board("mps2-an386")
     for name in ("one", "two"):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..generator import package_records
 from ..library import Call, Library
 from ..memory.lifetimes import live_bytes, placed
 from .memory_map import memory_facts, peak_text
@@ -24,6 +26,7 @@ def report(library: Library) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "tool": f"tvm-stm32 {__version__}",
+        "packages": packages(),
         "network": library.name,
         "model": {
             "file": library.provenance.file_name,
@@ -70,6 +73,12 @@ def report(library: Library) -> dict[str, Any]:
             for index, call in enumerate(library.calls)
         ],
     }
+
+
+def packages() -> dict[str, str]:
+    """The version of TVM that decides what is generated; nothing where there is none (archives need none)."""
+    found = package_records(sys.path).get("apache_tvm")
+    return {"apache-tvm": found[0]} if found else {}
 
 
 def _kernel_costs(call: Call) -> dict[str, Any]:

@@ -28,6 +28,11 @@ class WeightsFile:
     signature: int
 
     @property
+    def crc(self) -> int:
+        """CRC-32 of the payload."""
+        return zlib.crc32(self.content[HEADER_BYTES:])
+
+    @property
     def payload_size(self) -> int:
         """Bytes behind the header."""
         return len(self.content) - HEADER_BYTES
