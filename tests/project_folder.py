@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,3 +28,17 @@ class ProjectFolder:
         text = self.path(name).read_text(encoding="utf-8")
         assert old in text
         self.write(name, text.replace(old, new, 1))
+
+    def output_of(self, command: Sequence[str | Path], environment: Mapping[str, str]) -> tuple[int, str]:
+        """Exit code and output, errors among it, of a command in the folder. It has two minutes."""
+        done = subprocess.run(
+            command,
+            cwd=self.folder,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=120,
+            check=False,
+        )
+        return done.returncode, done.stdout.decode("utf-8", "replace")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -115,18 +114,9 @@ class CMakeProject(ProjectFolder):
     def run(self, *command: str | Path, fails: bool = False, variables: Mapping[str, str] | None = None) -> str:
         """Output of a command in the project's folder; ``fails`` says whether it has to."""
         path = os.pathsep.join([os.environ["PATH"], str(Path(sys.executable).parent)])
-        done = subprocess.run(
-            command,
-            cwd=self.folder,
-            env={**os.environ, "PATH": path, **self.variables, **(variables or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=120,
-            check=False,
-        )
-        output = done.stdout.decode("utf-8", "replace")
-        assert (done.returncode != 0) == fails, output
+        environment = {**os.environ, "PATH": path, **self.variables, **(variables or {})}
+        code, output = self.output_of(command, environment)
+        assert (code != 0) == fails, output
         return output
 
     def configure(self, *arguments: str, fails: bool = False, own_tool: bool = True, package: bool = True) -> str:

@@ -9,7 +9,6 @@ import importlib.metadata
 import json
 import os
 import re
-import subprocess
 import sys
 import venv
 from collections.abc import Mapping
@@ -196,18 +195,9 @@ class PioProject(ProjectFolder):
             "TVM_STM32_PYTHON": sys.executable,
             **(variables or {}),
         }
-        done = subprocess.run(
-            [self.pio.python, "-m", "platformio", "run", *arguments],
-            cwd=self.folder,
-            env={name: value for name, value in environment.items() if value},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=120,
-            check=False,
-        )
-        output = done.stdout.decode("utf-8", "replace")
-        assert done.returncode == int(fails), output
+        given = {name: value for name, value in environment.items() if value}
+        code, output = self.output_of([self.pio.python, "-m", "platformio", "run", *arguments], given)
+        assert code == int(fails), output
         assert "Traceback" not in output, output
         return PioBuild(output)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -128,19 +127,11 @@ class Project(ProjectFolder):
     def scons(self, *arguments: str, fails: bool = False, variables: Mapping[str, str] | None = None) -> Build:
         """Run SCons; ``fails`` says which exit code is expected (0 or not), ``variables`` go to its environment."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run(
-            [sys.executable, "-m", "SCons", "-Q", *arguments],
-            cwd=self.folder,
-            env={**os.environ, **(variables or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=120,
-            check=False,
-        )
+        command = [sys.executable, "-m", "SCons", "-Q", *arguments]
+        code, output = self.output_of(command, {**os.environ, **(variables or {})})
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        build = Build(done.returncode, done.stdout.decode("utf-8", "replace"), cpu)
+        build = Build(code, output, cpu)
         assert (build.returncode != 0) == fails, build.output
         assert "Traceback" not in build.output, build.output
         return build
