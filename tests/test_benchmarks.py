@@ -25,6 +25,7 @@ def script(name: str):
 
 
 kernels = script("kernels")
+build_cost = script("build_cost")
 
 
 def run(command, arguments):
@@ -68,3 +69,26 @@ def test_a_model_has_modelled_cycles_and_a_profile(tmp_path):
     assert sum(cost["cycles"] for cost in row["functions"]) == row["cycles_model"]
     assert row["cycles_model_per_mac"] == pytest.approx(row["cycles_model"] / 264_192, abs=1e-3)
     assert row["functions"][0]["symbol"] in output
+
+
+def test_builds_are_measured_and_held_against_their_aims(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))  # costs() sets it; so it is set back
+    found = build_cost.costs(1, 2, ["ninja"], tmp_path)
+    assert {kind: "".join(rows) for kind, rows in found.items()} == {"old": "a", "ninja": "bcdef"}
+    assert all(cost.cpu_s >= 0 and cost.wall_s > 0 for rows in found.values() for cost in rows.values())
+
+
+def test_aims_that_a_build_misses_are_named():
+    def rows(a, others):
+        return {
+            "old": {"a": build_cost.Cost(a, a)},
+            "ninja": {letter: build_cost.Cost(cpu, 1.0) for letter, cpu in zip("bcdef", others, strict=True)},
+        }
+
+    assert build_cost.missed_aims({1: rows(4.0, (4, 0.2, 0.2, 0.2, 0.2)), 100: rows(400.0, (100, 9, 9, 9, 0.9))}) == []
+    assert build_cost.missed_aims({1: rows(4.0, (4, 0.21, 0.2, 0.2, 0.3)), 100: rows(400.0, (101, 9, 9, 9, 1.0))}) == [
+        "(b) at 100 with ninja",
+        "(c) at 1 with ninja",
+        "(f) at 1 with ninja",
+        "(f) at 100 with ninja",
+    ]
