@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 from collections.abc import Iterator
@@ -211,10 +212,18 @@ def load_board(name_or_path: str | Path) -> Board:
     if path is None:
         return HOST
     if path.parent == resource_dir("boards"):
-        # Tests hold these against the schema, whose library takes longer to import than most commands run.
         with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
-            return _from_dict(read_checked(path, "board file", None), path)
+            return _own_board(path, path.stat().st_mtime_ns)
     return _from_dict(read_checked(path, "board file", board_schema()), path)
+
+
+@functools.cache
+def _own_board(path: Path, _changed_ns: int) -> Board:
+    """A board that comes with the project, read once.
+
+    Tests hold their files against the schema, whose library takes longer to import than most commands run.
+    """
+    return _from_dict(read_checked(path, "board file", None), path)
 
 
 def board_file(name_or_path: str | Path) -> Path | None:

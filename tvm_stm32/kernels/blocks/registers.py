@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from .program import VECTORS, Block, Constant, Instruction, Item, Loop, Park, Repeat, Unpark, Variable
@@ -29,30 +29,28 @@ def allocate(block: Block) -> dict[Variable, str]:
     """A register for each variable. Raises :class:`OutOfRegistersError`."""
     points: list[_Point] = []
     _flatten(block.body, points)
-    live = _live_after(points)
-    conflicts: dict[Variable, set[Variable]] = {}
-    order: list[Variable] = list(block.parameters)
-    for parameter in block.parameters:
-        conflicts[parameter] = {other for other in block.parameters if other is not parameter}
-    for point, after in zip(points, live, strict=True):
-        for variable in (*point.writes, *point.reads):
-            if variable not in conflicts:
-                conflicts[variable] = set()
-                order.append(variable)
+    # In order of definition. Sets of variables are integers with a bit for each.
+    order = list(dict.fromkeys([*block.parameters, *(v for point in points for v in (*point.writes, *point.reads))]))
+    bits = {variable: 1 << number for number, variable in enumerate(order)}
+    conflicts = dict.fromkeys(order, sum(bits[parameter] for parameter in block.parameters))
+    conflicts.update((variable, 0) for variable in order[len(block.parameters) :])
+    for point, after in zip(points, _live_after(points, bits), strict=True):
         for variable in point.writes:
-            for other in after | set(point.writes):
-                if other is not variable:
-                    conflicts[variable].add(other)
-                    conflicts.setdefault(other, set()).add(variable)
+            conflicts[variable] |= after | sum({bits[other] for other in point.writes})
+    # Whom a variable was found alive beside may have been written before it.
+    for variable, found in list(conflicts.items()):
+        for other in _members(found, order):
+            conflicts[other] |= bits[variable]
     registers = {parameter: GENERAL[number] for number, parameter in enumerate(block.parameters)}
     for variable in order:
         if variable.register:
             registers[variable] = variable.register
-            assert all(registers.get(other) != variable.register for other in conflicts[variable]), variable.name
+            others = (other for other in _members(conflicts[variable], order) if other is not variable)
+            assert all(registers.get(other) != variable.register for other in others), variable.name
     for variable in order:
         if variable in registers:
             continue
-        taken = {registers[other] for other in conflicts[variable] if other in registers}
+        taken = {registers[other] for other in _members(conflicts[variable], order) if other in registers}
         kind = VECTOR if variable.ctype in VECTORS else GENERAL
         free = [register for register in kind if register not in taken]
         if not free:
@@ -100,16 +98,33 @@ def _flatten(items: list[Item], points: list[_Point]) -> None:
         points.append(_Point(writes, reads, [len(points) + 1]))
 
 
-def _live_after(points: list[_Point]) -> list[set[Variable]]:
-    before: list[set[Variable]] = [set() for _ in points]
-    after: list[set[Variable]] = [set() for _ in points]
+def _members(found: int, order: list[Variable]) -> Iterator[Variable]:
+    """The variables of a set."""
+    while found:
+        lowest = found & -found
+        yield order[lowest.bit_length() - 1]
+        found ^= lowest
+
+
+def _live_after(points: list[_Point], bits: dict[Variable, int]) -> list[int]:
+    """The variables that are alive behind each point."""
+    flow = [
+        (sum({bits[v] for v in point.writes}), sum({bits[v] for v in point.reads}), tuple(point.successors))
+        for point in points
+    ]
+    # What runs behind the last needs nothing.
+    before = [0] * (len(points) + 1)
+    after = [0] * len(points)
     changed = True
     while changed:
         changed = False
         for number in reversed(range(len(points))):
-            point = points[number]
-            after[number] = set().union(*(before[n] for n in point.successors if n < len(points)))
-            now = (after[number] - set(point.writes)) | set(point.reads)
+            writes, reads, successors = flow[number]
+            alive = 0
+            for successor in successors:
+                alive |= before[successor]
+            after[number] = alive
+            now = (alive & ~writes) | reads
             if now != before[number]:
                 before[number] = now
                 changed = True
