@@ -36,6 +36,7 @@ from SCons.Node import Node, NodeList
 from SCons.Script import Action
 from SCons.Util import CLVar, is_String
 from stm32_model import BoardUse, Network, Runtime, builder_method, content, identity, place
+from stm32_sources import with_networks
 
 from tvm_stm32.boards import load_board
 from tvm_stm32.chips import chip_of, family_of
@@ -231,6 +232,7 @@ def firmware(
         raise Error(f"Firmware: '{name}' needs a BOARD", hint="HostProgram makes programs for this computer")
     board = BoardUse.of(env, BOARD)
     derived = _derive(env, overrides)
+    source = with_networks(derived, source, folder.Dir(f"{name}.net"), BOARD=BOARD)
     derived["TVMSTM32BOARD"] = board.argument
     _use_compiler(derived, lambda words: "arm" in " ".join(words), lambda: _find_cross_compiler(derived))
     runtime = RUNTIME or derived.TvmRuntime(folder.Dir(f"{name}.runtime"), C_API=_c_apis(source))
@@ -324,6 +326,7 @@ def host_program(env, target, source, RUNTIME=None, **overrides) -> NodeList:
     """The ``HostProgram`` method."""
     folder, name = place(env, env.Flatten([target])[0])
     derived = _derive(env, overrides)
+    source = with_networks(derived, source, folder.Dir(f"{name}.net"), CPU="host")
     _use_compiler(derived, lambda words: "arm-none" not in " ".join(words) and derived.WhereIs(words[0]), find_host_cc)
     runtime = RUNTIME or derived.TvmRuntime(folder.Dir(f"{name}.runtime"), C_API=_c_apis(source))
     _add_flags(derived, source, runtime, [], [])
