@@ -24,7 +24,8 @@ result maps every file of the runtime (``port/port_startup.c``) to its node, ``i
 ``NOLIBC=True`` adds the file with ``memcpy`` and its kin, for programs linked with ``-nostdlib``.
 
 Environments may ask for the same network or runtime again, and get the one there is. ``stm32_sources``, which this tool
-loads, makes model files sources of ``Program`` and the other builders.
+loads, makes model files sources of ``Program`` and the other builders; ``stm32_commands`` adds ``ModelReport`` and
+``FlashFirmware``.
 
 ``ArenaGroup(target, networks)`` makes ``target.c``: one arena under the target's name for networks that do not run at
 once. It is linked like any source.
@@ -110,6 +111,8 @@ class Network(NodeList):
     headers = ()
     include = None
     report = None
+    report_text = None
+    flags: ClassVar[list[object]] = []
     c_api = "ai"
     name = ""
     arena: SharedArena
@@ -352,9 +355,9 @@ def tvm_model(
     network.name = name
     network.arena = arena
     network.include = folder
-    network.report = nodes[4]
+    network.report, network.report_text = nodes[4], nodes[5]
     network.weights = None if WEIGHTS == "array" else nodes[len(SUFFIXES)]
-    network.asked = asked
+    network.asked, network.flags = asked, flags
     for node in network:
         node.attributes.tvm_stm32_network = network
     return network
@@ -487,7 +490,8 @@ def generate(env) -> None:
     env.AddMethod(tvm_model, "TvmModel")
     env.AddMethod(tvm_runtime, "TvmRuntime")
     env.AddMethod(name_of_network, "NetworkName")
-    env.Tool("stm32_sources", toolpath=[HERE])
+    for tool in ("stm32_sources", "stm32_commands"):
+        env.Tool(tool, toolpath=[HERE])
 
 
 def exists(_env) -> bool:

@@ -43,11 +43,11 @@ class ModelSource(BuilderBase):
         if "TVMSTM32COM" not in env:
             # A clone loaded the tool, which shares its builders with the environment it is of.
             return NodeList(env.arg2nodes(source, env.fs.File))
-        return NodeList([node for model in source for node in _source_network(env, model)])
+        return NodeList([node for model in source for node in source_network(env, model)])
 
 
 @builder_method
-def _source_network(env, model: str | Node) -> Network:
+def source_network(env, model: str | Node) -> Network:
     """The network of a source of the environment's builders: beside it, its headers in CPPPATH."""
     node = env.arg2nodes([model], env.fs.File)[0]
     wanted = env.get("TVMSTM32DIR")
