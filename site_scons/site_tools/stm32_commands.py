@@ -72,9 +72,12 @@ def _page(env, target, network: Network) -> NodeList:
         model,
         Action("$TVMSTM32PAGECOM", "$TVMSTM32PAGECOMSTR"),
         source_scanner=Scanner(external_data, name="onnx external data of a page"),
-        _TVMSTM32FLAGS=flags,
-        TVMSTM32NAME=network.name,
-        IMPLICIT_COMMAND_DEPENDENCIES=0,
+        **{
+            **network.overrides,
+            "_TVMSTM32FLAGS": flags,
+            "TVMSTM32NAME": network.name,
+            "IMPLICIT_COMMAND_DEPENDENCIES": 0,
+        },
     )
     # The report says whatever else the network is made from.
     env.Depends(node, [network.report, identity(model=model[0].name, **generator(env))])

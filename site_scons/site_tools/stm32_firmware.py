@@ -95,7 +95,8 @@ def _use_compiler(env, kept: Callable[[list[str]], object], find: Callable[[], P
         except ToolchainError as error:
             env["CCCOM"] = env["CXXCOM"] = env["LINKCOM"] = _failure(str(error))
             return
-        if env.WhereIs(path.name) != str(path):
+        # Without a PATH WhereIs looks into that of SCons, which the compiler is not started with.
+        if "PATH" not in env["ENV"] or env.WhereIs(path.name) != str(path):
             env.PrependENVPath("PATH", str(path.parent))
         env.Replace(CC=path.name, CXX=path.name.replace("gcc", "g++"))
     env.Replace(LINK="$CC", AS="$CC")

@@ -113,6 +113,7 @@ class Network(NodeList):
     report = None
     report_text = None
     flags: ClassVar[list[object]] = []
+    overrides: ClassVar[dict[str, object]] = {}
     c_api = "ai"
     name = ""
     arena: SharedArena
@@ -357,7 +358,7 @@ def tvm_model(
     network.include = folder
     network.report, network.report_text = nodes[4], nodes[5]
     network.weights = None if WEIGHTS == "array" else nodes[len(SUFFIXES)]
-    network.asked, network.flags = asked, flags
+    network.asked, network.flags, network.overrides = asked, flags, overrides
     for node in network:
         node.attributes.tvm_stm32_network = network
     return network
