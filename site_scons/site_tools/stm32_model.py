@@ -360,7 +360,7 @@ def tvm_model(
     network.weights = None if WEIGHTS == "array" else nodes[len(SUFFIXES)]
     network.asked, network.flags, network.overrides = asked, flags, overrides
     for node in network:
-        node.attributes.tvm_stm32_network = network
+        node.attributes.tvm_stm32_network, node.attributes.tvm_stm32_generated = network, True
     return network
 
 
@@ -422,6 +422,8 @@ def tvm_runtime(env, folder: str | Node, C_API=(), NOLIBC=False, parts=RUNTIME_P
     if NOLIBC:
         runtime.append(files["src/ai_nolibc.c"])
     files["src/ai_runtime.c"].attributes.tvm_stm32_runtime = True
+    for node in (*runtime, files["src/ai_nolibc.c"]):
+        node.attributes.tvm_stm32_generated = True
     runtime.files = files
     runtime.include = [folder.Dir(part) for part in ("include", "port") if part in parts]
     runtime.include += [folder.Dir("st")] if interface else []

@@ -128,6 +128,18 @@ def with_networks(env, sources, folder: Node, **keywords: object):
     return sources
 
 
+def _once(nodes: list[Node]) -> list[Node]:
+    """Nodes without repeated objects of networks and runtime: some projects also find what was generated before."""
+    known: set[Node] = set()
+    kept = []
+    for node in nodes:
+        ours = any(hasattr(source.attributes, "tvm_stm32_generated") for source in node.sources)
+        if not ours or node not in known:
+            kept.append(node)
+        known.add(node)
+    return kept
+
+
 def _sources_of(nodes: list[Node]) -> list[Node]:
     """Nodes, and what the objects among them are made from."""
     return [*nodes, *(source for node in nodes for source in node.sources)]
@@ -140,7 +152,8 @@ class _RuntimeEmitter:
         self.objects = objects
 
     def __call__(self, target, source, env):
-        nodes = _sources_of(env.arg2nodes(env.Flatten([source]), env.fs.Entry))
+        source = _once(env.arg2nodes(env.Flatten([source]), env.fs.Entry))
+        nodes = _sources_of(source)
         parts = [node for node in nodes if hasattr(node.attributes, "tvm_stm32_place")]
         if not parts or any(hasattr(node.attributes, "tvm_stm32_runtime") for node in nodes):
             return target, source
