@@ -43,12 +43,20 @@ class ModelSource(BuilderBase):
         if "TVMSTM32COM" not in env:
             # A clone loaded the tool, which shares its builders with the environment it is of.
             return NodeList(env.arg2nodes(source, env.fs.File))
-        return NodeList([node for model in source for node in source_network(env, model)])
+        return NodeList([node for model in source for node in _source(env, model)])
 
 
 @builder_method
+def _source(env, model: str | Node) -> Network:
+    """The network of a source of the environment's builders, its headers and those of the runtime in CPPPATH."""
+    network = source_network(env, model)
+    place = _runtime_place(env, network[0].sources[0].dir)
+    _append_path(env, [network.include, *(_runtime(env, place, [network]).include if place is not None else [])])
+    return network
+
+
 def source_network(env, model: str | Node) -> Network:
-    """The network of a source of the environment's builders: beside it, its headers in CPPPATH."""
+    """The network of a model that is, or may become, a source of the environment's builders."""
     node = env.arg2nodes([model], env.fs.File)[0]
     wanted = env.get("TVMSTM32DIR")
     folder = env.Dir(wanted) if wanted else node.dir.Dir(f"{node.name}.net")
@@ -56,9 +64,7 @@ def source_network(env, model: str | Node) -> Network:
     if not wanted:
         env.Clean(network, folder)
     for part in network:
-        part.attributes.tvm_stm32_place = node.dir
-    place = _runtime_place(env, node.dir)
-    _append_path(env, [folder, *(_runtime(env, place, [network]).include if place is not None else [])])
+        part.attributes.tvm_stm32_source = node
     return network
 
 
@@ -80,18 +86,19 @@ def network_of(env, model: str | Node, folder: Node, **keywords: object) -> Netw
 def _cpu_of_flags(env) -> str | None:
     """The CPU the environment compiles for; None: the default of ``TvmModel``."""
     words = [str(word) for word in env.subst_list("$CC $CCFLAGS $CFLAGS")[0]]
-    match = re.search(r"(?:^|\s)-(?:mcpu=|-cpu[= ])(\S+)", " ".join(words))
-    if match:
-        cpu, *without = match[1].lower().split("+")
-        if cpu not in known_cpus() or "nodsp" in without or "nomve" in without:
-            raise Error(
-                f"the compiler's flags say {match[0].strip()}, which is no CPU networks are generated for",
-                hint=f"env['TVMSTM32CPU'] = one of {', '.join(known_cpus())}; or a board in env['TVMSTM32BOARD']",
-            )
-        return cpu
     compiler = [os.path.basename(str(word)) for word in env.subst_list("$CC")[0]]
     targets = [word for word in words if word.startswith(("--target=", "-target"))]
-    return None if any("arm" in word for word in [*compiler, *targets]) else "host"
+    crosses = any("arm" in word and "linux" not in word for word in [*compiler, *targets])
+    match = re.search(r"(?:^|\s)-(?:mcpu=|-cpu[= ])(\S+)", " ".join(words))
+    cpu, *extensions = match[1].lower().split("+") if match else [""]
+    if cpu in known_cpus() and not {"nodsp", "nomve"} & set(extensions):
+        return cpu
+    if match and (crosses or cpu in known_cpus()):
+        raise Error(
+            f"the compiler's flags say {match[0].strip()}, which is no CPU networks are generated for",
+            hint=f"env['TVMSTM32CPU'] = one of {', '.join(known_cpus())}; or a board in env['TVMSTM32BOARD']",
+        )
+    return None if crosses else "host"
 
 
 def _runtime_place(env, beside: Node) -> Node | None:
@@ -152,12 +159,15 @@ class _RuntimeEmitter:
         self.objects = objects
 
     def __call__(self, target, source, env):
-        source = _once(env.arg2nodes(env.Flatten([source]), env.fs.Entry))
-        nodes = _sources_of(source)
-        parts = [node for node in nodes if hasattr(node.attributes, "tvm_stm32_place")]
-        if not parts or any(hasattr(node.attributes, "tvm_stm32_runtime") for node in nodes):
+        objects = env.arg2nodes(env.Flatten([source]), env.fs.Entry)
+        nodes = _sources_of(objects)
+        parts = [node for node in nodes if hasattr(node.attributes, "tvm_stm32_source")]
+        if not parts:
             return target, source
-        place = _runtime_place(env, parts[0].attributes.tvm_stm32_place)
+        source = _once(objects)
+        if any(hasattr(node.attributes, "tvm_stm32_runtime") for node in nodes):
+            return target, source
+        place = _runtime_place(env, parts[0].attributes.tvm_stm32_source.dir)
         if place is None:
             return target, source
         words = [str(word) for word in env.subst_list("$LINKFLAGS")[0]]

@@ -225,6 +225,8 @@ def test_options_are_variables_of_the_environment(project: Project) -> None:
         ('env.Replace(CC="arm-none-eabi-gcc", CFLAGS=["-mcpu=cortex-m33+nofp"])', "--cpu cortex-m33"),
         ('env.Replace(CC="arm-none-eabi-gcc")', "-O time"),
         ('env.Replace(CC="iccarm", CCFLAGS="--cpu=Cortex-M4")', "--cpu cortex-m4"),
+        ('env.Replace(CCFLAGS="-mcpu=cortex-a53")', "--cpu host"),
+        ('env.Replace(CC="arm-linux-gnueabihf-gcc")', "--cpu host"),
         ('env["TVMSTM32CPU"] = "cortex-m3"', "--cpu cortex-m3"),
         ('env["TVMSTM32BOARD"] = "stm32f405"', "--board stm32f405"),
     ],
@@ -266,6 +268,16 @@ def test_a_tool_of_a_clone_leaves_the_environment_it_is_of_alone(project: Projec
     text = project.path("SConstruct").read_text(encoding="utf-8")
     project.write("SConstruct", text + 'base.Program("bad", ["model.onnx"])\n')
     assert "suffix `.onnx'" in project.scons(fails=True).output
+
+
+def test_the_default_environment_and_global_functions(project: Project) -> None:
+    project.write(
+        "SConstruct",
+        f"env = DefaultEnvironment()\nTool('stm32_model', {TOOLPATH})(env)\n{GENERATOR}\n"
+        'objects = Object("model.onnx")\nProgram("app", ["main.c", objects])\n',
+    )
+    project.scons()
+    assert run(project.path("app")) == 0
 
 
 def test_the_compilation_database_has_the_generated_files(project: Project) -> None:
