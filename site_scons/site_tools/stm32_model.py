@@ -323,7 +323,8 @@ def tvm_model(
     flags.append(arena)
     core, interface = core_name(name, C_API), interface_files(name, C_API)
     asked = {
-        "source": [str(node) for node in sources], "flags": [str(flag) for flag in flags if flag is not arena],
+        "source": [str(node) for node in sources],
+        "flags": [str(flag) for flag in flags if flag is not arena and flag not in ("$(", "$)")],
         "TVMSTM32FLAGS": env.Override(overrides).subst("$TVMSTM32FLAGS"),
         "overrides": sorted(map(str, overrides.items())),
     }  # fmt: skip

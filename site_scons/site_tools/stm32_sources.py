@@ -173,6 +173,9 @@ class _RuntimeEmitter:
         words = [str(word) for word in env.subst_list("$LINKFLAGS")[0]]
         networks = [part.attributes.tvm_stm32_network for part in parts]
         runtime = _runtime(env, place, networks, NOLIBC=any(word in words for word in _NO_LIBC))
+        # SCons misses #include MACRO. Only the order: what SCons does see decides what is compiled again.
+        headers = [network.headers[0] for network in networks] + [runtime.files["include/ai_runtime.h"]]
+        env.Requires([node for node in source if node.is_derived()], headers)
         return target, [*source, *(self._object(env, node) for node in runtime)]
 
     def _object(self, env, node: Node) -> Node:

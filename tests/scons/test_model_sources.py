@@ -86,6 +86,14 @@ def test_two_models_of_a_program_link_one_runtime(project: Project) -> None:
     assert run(project.path("app")) == 0
 
 
+def test_a_header_that_a_macro_names_is_made_first(project: Project) -> None:
+    project.write("main.c", main_of("model").replace('#include "model.h"', '#define NET "model.h"\n#include NET'))
+    project.write("generator.py", "import time\ntime.sleep(1)\n" + project.path("generator.py").read_text())
+    project.scons("-j4")
+    assert run(project.path("app")) == 0
+    assert project.scons().is_null
+
+
 def test_two_programs_share_network_and_runtime(project: Project) -> None:
     project.write("main2.c", main_of("model"))
     project.edit("SConstruct", 'env.Program("app"', 'env.Program("app2", ["main2.c", "model.onnx"])\nenv.Program("app"')
