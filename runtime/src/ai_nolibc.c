@@ -77,7 +77,7 @@ AI_NOLIBC int memcmp(const void *left, const void *right, size_t count)
 
 #if defined(__arm__) && (defined(__GNUC__) || defined(__clang__))
 /*
- * Run-time ABI for the Arm Architecture (IHI 0043), 4.3.1: the quotient comes back in r0 and r1, the remainder in r2 and
+ * Run-time ABI for the Arm Architecture (IHI 0043), 4.2: the quotient comes back in r0 and r1, the remainder in r2 and
  * r3, which no C type does. These are for size: 64 steps of a bit each.
  */
 uint64_t ai_nolibc_divide(uint64_t numerator, uint64_t denominator, uint64_t *rest);

@@ -86,6 +86,17 @@ def test_two_models_of_a_program_link_one_runtime(project: Project) -> None:
     assert run(project.path("app")) == 0
 
 
+def test_models_of_different_folders_link_one_runtime(project: Project) -> None:
+    for folder, seed in (("first", 2), ("second", 3)):
+        project.path(folder).mkdir()
+        write_model(project.path(f"{folder}/{folder}_net.onnx"), seed=seed)
+    project.write("main.c", main_of("first_net", "second_net"))
+    project.edit("SConstruct", '"model.onnx"', '"first/first_net.onnx", "second/second_net.onnx"')
+    assert outputs(project.scons("-j4"), kind="cc").count("ai_runtime.o") == 1
+    assert run(project.path("app")) == 0
+    assert project.scons().is_null
+
+
 def test_a_header_that_a_macro_names_is_made_first(project: Project) -> None:
     project.write("main.c", main_of("model").replace('#include "model.h"', '#define NET "model.h"\n#include NET'))
     project.write("generator.py", "import time\ntime.sleep(1)\n" + project.path("generator.py").read_text())
