@@ -18,6 +18,7 @@ from .boards_cli import board_group, boards_command, config_command
 from .c_api import C_APIS
 from .device_cli import board_files_command, config_file_command, device_files_command
 from .errors import Error
+from .flash_cli import flash_command
 from .own_process import claim, release
 from .packs_cli import packs
 from .resident.cli import resident_command
@@ -431,6 +432,7 @@ def run_image_command(
 
 cli.add_command(resident_command)
 cli.add_command(boards_command)
+cli.add_command(flash_command)
 cli.add_command(board_group)
 cli.add_command(config_command)
 cli.add_command(device_files_command)

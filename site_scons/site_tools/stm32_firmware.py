@@ -40,6 +40,7 @@ from SCons.Subst import SUBST_SIG
 from SCons.Util import CLVar, is_String
 from stm32_launcher import place_flags, use_launcher
 from stm32_model import BoardUse, Network, Runtime, builder_method, content, identity, place
+from stm32_sources import with_networks
 
 from tvm_stm32.boards import load_board
 from tvm_stm32.chips import chip_of, family_of
@@ -100,7 +101,8 @@ def _use_compiler(env, kept: Callable[[list[str]], object], find: Callable[[], P
         except ToolchainError as error:
             env["CCCOM"] = env["CXXCOM"] = env["LINKCOM"] = _failure(str(error))
             return
-        if env.WhereIs(path.name) != str(path):
+        # Without a PATH WhereIs looks into that of SCons, which the compiler is not started with.
+        if "PATH" not in env["ENV"] or env.WhereIs(path.name) != str(path):
             env.PrependENVPath("PATH", str(path.parent))
         env.Replace(CC=path.name, CXX=path.name.replace("gcc", "g++"))
     env.Replace(LINK="$CC", AS="$CC")
@@ -267,6 +269,7 @@ def firmware(
         raise Error(f"Firmware: '{name}' needs a BOARD", hint="HostProgram makes programs for this computer")
     board = BoardUse.of(env, BOARD)
     derived = _derive(env, overrides)
+    source = with_networks(derived, source, folder.Dir(f"{name}.net"), BOARD=BOARD)
     derived["TVMSTM32BOARD"] = board.argument
     _use_compiler(derived, lambda words: "arm" in " ".join(words), lambda: _find_cross_compiler(derived))
     runtime = RUNTIME or derived.TvmRuntime(folder.Dir("tvm_runtime"), C_API=_c_apis(source))
@@ -372,6 +375,7 @@ def host_program(env, target, source, RUNTIME=None, **overrides) -> Image:
     """The ``HostProgram`` method."""
     folder, name = place(env, env.Flatten([target])[0])
     derived = _derive(env, overrides)
+    source = with_networks(derived, source, folder.Dir(f"{name}.net"), CPU="host")
     _use_compiler(derived, lambda words: "arm-none" not in " ".join(words) and derived.WhereIs(words[0]), find_host_cc)
     runtime = RUNTIME or derived.TvmRuntime(folder.Dir("tvm_runtime"), C_API=_c_apis(source))
     _add_flags(derived, source, runtime, [], [])

@@ -21,6 +21,11 @@ found at each build.
 ``TvmRuntime(folder)`` copies the ai_* runtime into a folder of the build, with ``C_API`` (one or a list) what ST's
 interfaces need as well, and returns the C files; ``files`` of the
 result maps every file of the runtime (``port/port_startup.c``) to its node, ``include`` lists the header folders.
+``NOLIBC=True`` adds the file with ``memcpy`` and its kin, for programs linked with ``-nostdlib``.
+
+Environments may ask for the same network or runtime again, and get the one there is. ``stm32_sources``, which this tool
+loads, makes model files sources of ``Program`` and the other builders; ``stm32_commands`` adds ``ModelReport`` and
+``FlashFirmware``.
 
 ``ArenaGroup(target, networks)`` makes ``target.c``: one arena under the target's name for networks that do not run at
 once. It is linked like any source.
@@ -83,6 +88,7 @@ from tvm_stm32.target import Target
 
 SUFFIXES = (".c", ".h", "_data.c", "_data.h", "_report.json", "_report.txt")
 WEIGHTS_SUFFIX = "_weights.bin"
+RUNTIME_PARTS = ("include", "src", "port", "port/families", "app")
 KEYWORDS = (
     "BOARD",
     "CPU",
@@ -106,9 +112,13 @@ class Network(NodeList):
     headers = ()
     include = None
     report = None
+    report_text = None
+    flags: ClassVar[list[object]] = []
+    overrides: ClassVar[dict[str, object]] = {}
     c_api = "ai"
     name = ""
     arena: SharedArena
+    asked: ClassVar[dict[str, object]] = {}
 
 
 class SharedArena:
@@ -319,6 +329,15 @@ def tvm_model(
     arena = SharedArena()
     flags.append(arena)
     core, interface = core_name(name, C_API), interface_files(name, C_API)
+    asked = {
+        "source": [str(node) for node in sources],
+        "flags": [str(flag) for flag in flags if flag is not arena and flag not in ("$(", "$)")],
+        "TVMSTM32FLAGS": env.Override(overrides).subst("$TVMSTM32FLAGS"),
+        "overrides": sorted(map(str, overrides.items())),
+    }  # fmt: skip
+    known = getattr(folder.File(f"{core}.c").attributes, "tvm_stm32_network", None)
+    if known is not None:
+        return _asked_again(known, asked)
     suffixes = SUFFIXES if WEIGHTS == "array" else (*SUFFIXES, WEIGHTS_SUFFIX)
     spawn = _CleanSpawn(overrides.pop("SPAWN", env["SPAWN"]))
     variables = {
@@ -345,9 +364,27 @@ def tvm_model(
     network.name = name
     network.arena = arena
     network.include = folder
-    network.report = nodes[4]
+    network.report, network.report_text = nodes[4], nodes[5]
     network.weights = None if WEIGHTS == "array" else nodes[len(SUFFIXES)]
+    network.asked, network.flags, network.overrides = asked, flags, overrides
+    for node in network:
+        node.attributes.tvm_stm32_network, node.attributes.tvm_stm32_generated = network, True
     return network
+
+
+def _asked_again(network: Network, asked: dict[str, object]) -> Network:
+    """The network another environment has asked for, when it is the same."""
+    if network.asked == asked:
+        return network
+    other = next(key for key, value in asked.items() if value != network.asked[key])
+    texts = [
+        " ".join(map(str, facts[other])) if isinstance(facts[other], list) else facts[other]
+        for facts in (network.asked, asked)
+    ]
+    raise Error(
+        f"TvmModel: {network[0]} is asked for twice, with {other} '{texts[0]}' and '{texts[1]}'",
+        hint="another target (or variant_dir, or TVMSTM32DIR) for each",
+    )
 
 
 def _check_choice(keyword: str, value: str, known: tuple[str, ...]) -> None:
@@ -369,12 +406,12 @@ def _check_c_api(builder: str, c_api: str) -> None:
 
 
 @builder_method
-def tvm_runtime(env, folder: str | Node, C_API=()) -> Runtime:
-    """The ``TvmRuntime`` method. A folder may be asked for more than once."""
+def tvm_runtime(env, folder: str | Node, C_API=(), NOLIBC=False, parts=RUNTIME_PARTS) -> Runtime:
+    """The ``TvmRuntime`` method, of all ``parts`` of the runtime. A folder may be asked for more than once."""
     root = str(resource_dir("runtime"))
     folder = folder if isinstance(folder, Node) else env.Dir(folder)
     files = {}
-    for part in ("include", "src", "port", "port/families", "app"):
+    for part in parts:
         for name in sorted(os.listdir(os.path.join(root, part))):
             if name.endswith((".c", ".h", ".hpp")):
                 node = folder.Dir(part).File(name)
@@ -390,8 +427,14 @@ def tvm_runtime(env, folder: str | Node, C_API=()) -> Runtime:
                 env.InstallAs(interface[path], os.path.join(root, path))
     files |= interface
     runtime = Runtime([files["src/ai_runtime.c"], *(node for path, node in interface.items() if path.endswith(".c"))])
+    if NOLIBC:
+        runtime.append(files["src/ai_nolibc.c"])
+    files["src/ai_runtime.c"].attributes.tvm_stm32_runtime = True
+    for node in (*runtime, files["src/ai_nolibc.c"]):
+        node.attributes.tvm_stm32_generated = True
     runtime.files = files
-    runtime.include = [folder.Dir("include"), folder.Dir("port"), *([folder.Dir("st")] if interface else [])]
+    runtime.include = [folder.Dir(part) for part in ("include", "port") if part in parts]
+    runtime.include += [folder.Dir("st")] if interface else []
     return runtime
 
 
@@ -458,6 +501,8 @@ def generate(env) -> None:
     env.AddMethod(tvm_model, "TvmModel")
     env.AddMethod(tvm_runtime, "TvmRuntime")
     env.AddMethod(name_of_network, "NetworkName")
+    for tool in ("stm32_sources", "stm32_commands"):
+        env.Tool(tool, toolpath=[HERE])
 
 
 def exists(_env) -> bool:

@@ -88,15 +88,39 @@ class Image:
     def _read_symbols(self, elf: Any) -> None:
         self.symbols: dict[str, int] = {}
         self._functions: list[tuple[int, int, str]] = []
+        self._marks: list[tuple[int, str]] = []
         table = elf.get_section_by_name(".symtab")
         for symbol in table.iter_symbols() if table is not None else ():
             if symbol["st_shndx"] == "SHN_UNDEF" or not symbol.name:
                 continue
             value = int(symbol["st_value"])
             self.symbols.setdefault(symbol.name, value)
+            if symbol.name[:2] in ("$t", "$d"):
+                self._marks.append((value, symbol.name[:2]))
             if symbol["st_info"]["type"] == "STT_FUNC":
                 self._functions.append((value & ~1, int(symbol["st_size"]), symbol.name))
         self._functions.sort()
+        self._marks.sort()
+
+    def code(self) -> Iterator[tuple[int, bytes]]:
+        """Run address and bytes of each run of instructions, as the assembler marked them ($t up to $d)."""
+        for (start, kind), (end, _) in zip(self._marks, [*self._marks[1:], (1 << 32, "")], strict=True):
+            if kind != "$t":
+                continue
+            for section in self.sections:
+                if section.loaded and section.address <= start < section.address + section.size:
+                    yield start, self._run_bytes(start, min(end, section.address + section.size))
+
+    def load_chunks(self) -> list[tuple[int, bytes]]:
+        """Load address and bytes of what is stored."""
+        return [chunk for chunk in self._chunks if chunk[1]]
+
+    def _run_bytes(self, start: int, end: int) -> bytes:
+        """Bytes by their run addresses."""
+        for segment, (_, data) in zip(self.segments, self._chunks, strict=True):
+            if segment.address <= start < segment.address + segment.file_size:
+                return data[start - segment.address : end - segment.address]
+        return b""
 
     def section(self, name: str) -> Section | None:
         """The allocated section of that name."""
