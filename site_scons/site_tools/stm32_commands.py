@@ -20,7 +20,8 @@ import sys
 from SCons.Node import Node, NodeList
 from SCons.Script import Action, Scanner
 from SCons.Util import is_String
-from stm32_model import BoardUse, Network, builder_method, external_data, generator, identity
+from stm32_model import external_data
+from stm32_nodes import BoardUse, Network, builder_method, generator, identity
 from stm32_sources import SUFFIXES, source_network
 
 from tvm_stm32.errors import Error

@@ -16,7 +16,7 @@ import os
 import re
 
 from SCons.Script import GetOption
-from stm32_model import builder_method
+from stm32_nodes import builder_method
 
 from tvm_stm32.errors import Error
 

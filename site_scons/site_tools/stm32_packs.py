@@ -32,8 +32,9 @@ from SCons.Scanner.C import CScanner
 from SCons.Script import Action, GetOption
 from SCons.Subst import Literal
 from SCons.Util import CLVar
-from stm32_firmware import COMPILED, board_facts, compiled_objects, device_environment
-from stm32_model import PACKAGE, BoardUse, builder_method, content, identity
+from stm32_firmware import board_facts
+from stm32_nodes import PACKAGE, BoardUse, builder_method, content, identity
+from stm32_objects import COMPILED, compiled_objects, device_environment
 
 from tvm_stm32.errors import Error
 from tvm_stm32.resources import resource_dir

@@ -19,7 +19,7 @@ import os
 from SCons.Node import NodeList
 from SCons.Script import Action
 from SCons.Subst import Literal
-from stm32_model import Network, builder_method, content, identity, place
+from stm32_nodes import Network, builder_method, content, identity, place
 
 from tvm_stm32.errors import Error
 

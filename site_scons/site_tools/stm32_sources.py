@@ -23,7 +23,9 @@ from collections.abc import Callable
 from SCons.Builder import BuilderBase, ListEmitter
 from SCons.Node import Node, NodeList
 from SCons.Util import is_List, is_String
-from stm32_model import KEYWORDS, Network, Runtime, builder_method, name_of_network, tvm_model, tvm_runtime
+from stm32_model import name_of_network, tvm_model, tvm_runtime
+from stm32_nodes import Network, Runtime, builder_method
+from stm32_options import DEFAULTS
 
 from tvm_stm32.errors import Error
 from tvm_stm32.target import known_cpus
@@ -73,7 +75,7 @@ def network_of(env, model: str | Node, folder: Node, **keywords: object) -> Netw
     if "CCCOM" not in env:
         raise Error("the environment has no C compiler tool", hint='Environment(tools=["default", "stm32_model"])')
     node = env.arg2nodes([model], env.fs.File)[0]
-    options = {key: env[f"TVMSTM32{key}"] for key in KEYWORDS if env.get(f"TVMSTM32{key}") not in (None, "")}
+    options = {key: env[f"TVMSTM32{key}"] for key in DEFAULTS if env.get(f"TVMSTM32{key}") not in (None, "")}
     if "BOARD" in keywords or "CPU" in keywords:
         options = {key: value for key, value in options.items() if key not in ("BOARD", "CPU")}
     options |= keywords
