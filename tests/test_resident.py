@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from tvm_stm32.resident import client, wire
+from tvm_stm32.resident.cli import resident_command
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT / "examples" / "digits" / "digits_int8.relay"
@@ -29,14 +35,14 @@ class Place:
         self.runtime = folder / "run"
         self.runtime.mkdir()
 
-    def start(self, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, stdout: int = subprocess.PIPE, **variables: str) -> subprocess.Popen[str]:
         """Run ``tvm-stm32`` in the folder."""
         return subprocess.Popen(
             [sys.executable, str(ROOT / "tvm_stm32"), *arguments],
             cwd=self.folder,
             env={**os.environ, "XDG_RUNTIME_DIR": str(self.runtime), "TVM_STM32_RESIDENT": "60", **variables},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -86,6 +92,25 @@ def lives(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0] != "Z"
     except OSError:
         return False
+
+
+def children(process: int | None) -> list[int]:
+    """Processes that a process has started."""
+    return [int(word) for word in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+@contextlib.contextmanager
+def full_pipe() -> Iterator[int]:
+    """A pipe that nobody reads, so that a command never ends."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, bytes(4096))
+    os.set_blocking(writer, True)
+    yield writer
+    os.close(writer)
+    os.close(reader)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -143,6 +168,74 @@ def test_it_ends_when_nothing_was_asked_for_a_while(place: Place) -> None:
     until(lambda: place.process() is None)
 
 
+def test_a_time_without_end_is_long(place: Place) -> None:
+    for time_ in ("1e999", "1e12"):
+        place.run("--resident", *COMPILE, TVM_STM32_RESIDENT=time_)
+        assert place.process() is not None
+        place.run("resident", "--stop")
+
+
+def test_words_that_mean_something_to_it_are_ordinary_arguments(shared: Place) -> None:
+    resident = shared.process()
+    for word in ("--stop", "--process"):
+        assert "No such option" in shared.run("--resident", word, code=2)
+    assert shared.process() == resident
+
+
+def test_closed_standard_streams(shared: Place) -> None:
+    for closed in (">&-", "2>&-", "<&- >&- 2>&-"):
+        shutil.rmtree(shared.folder / "out", ignore_errors=True)
+        for variables in ({}, {"TVM_STM32_RESIDENT": "0"}):
+            words = f"{sys.executable} {ROOT / 'tvm_stm32'} --resident {' '.join(COMPILE)} {closed}"
+            environment = {**os.environ, "XDG_RUNTIME_DIR": str(shared.runtime), **variables}
+            process = subprocess.run(words, shell=True, cwd=shared.folder, env=environment, capture_output=True)
+            assert (process.returncode, process.stderr) == (0, b"")
+        assert (shared.folder / "out" / "digits.c").is_file()
+
+
+class Silent:
+    """A socket that takes callers and never answers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / f"tvm-stm32-{os.geteuid()}"
+        self.folder.mkdir(0o700)
+        self.path = self.folder / "0123456789abcdef"
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.bind(str(self.path))
+        self.socket.listen(1)
+
+
+def test_a_process_that_takes_nothing_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = Silent(tmp_path)
+    monkeypatch.setenv(wire.VARIABLE, "60")
+    monkeypatch.setattr(client, "address", lambda: str(silent.path))
+    monkeypatch.setattr(client, "_connection", lambda path, **_: client.connect(path, 0.2))
+    client.run(["compile"])
+    # The next caller starts another.
+    assert not silent.path.exists()
+
+
+def test_one_that_does_not_answer_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = Silent(tmp_path)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr("tvm_stm32.resident.cli._PATIENCE_S", 0.2)
+    assert f"{silent.path}: no answer" in CliRunner().invoke(resident_command).output
+    # As many wait as may: connecting takes for ever as well.
+    for _ in range(3):
+        assert CliRunner().invoke(resident_command, ["--stop"]).exit_code == 0
+
+
+def test_a_folder_by_a_relative_name_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    for name in ("run", str(tmp_path / "absent")):
+        monkeypatch.setenv("XDG_RUNTIME_DIR", name)
+        place = wire.address()
+        assert place is None or Path(place).parent.parent == tmp_path
+    assert not (tmp_path / "absent").exists()
+
+
 def test_stop_ends_it_and_the_next_build_starts_another(place: Place) -> None:
     place.run("--resident", *COMPILE)
     first = place.process()
@@ -155,18 +248,29 @@ def test_stop_ends_it_and_the_next_build_starts_another(place: Place) -> None:
 
 def test_a_caller_that_is_ended_takes_its_command_along(shared: Place) -> None:
     resident = shared.process()
-    # Read from a pipe that never brings anything.
-    os.mkfifo(shared.folder / "board.yaml")
-    caller = shared.start("--resident", *COMPILE[:-2], "--board", "board.yaml")
-
-    def children() -> list[str]:
-        return Path(f"/proc/{resident}/task/{resident}/children").read_text().split()
-
-    until(lambda: len(children()) == 1)
-    caller.send_signal(signal.SIGTERM)
-    caller.communicate()
-    until(lambda: not children())
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with full_pipe() as pipe:
+            caller = shared.start("--resident", *COMPILE, stdout=pipe)
+            until(lambda: len(children(resident)) == 1)
+            caller.send_signal(number)
+            caller.wait()
+            until(lambda: not children(resident))
     assert shared.process() == resident
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system tells a process of its parent's end")
+def test_a_process_that_is_killed_takes_its_commands_along(place: Place) -> None:
+    place.run("--resident", *COMPILE)
+    resident = place.process()
+    assert resident is not None
+    with full_pipe() as pipe:
+        caller = place.start("--resident", *COMPILE, stdout=pipe)
+        until(lambda: len(children(resident)) == 1)
+        (command,) = children(resident)
+        os.kill(resident, signal.SIGKILL)
+        until(lambda: not lives(command))
+        caller.kill()
+        caller.wait()
 
 
 def test_a_process_that_was_killed_is_replaced(place: Place) -> None:
@@ -213,8 +317,6 @@ def test_an_edited_package_is_read_again(place: Place) -> None:
 
 
 def test_requests_that_are_none_are_dropped(shared: Place) -> None:
-    import socket
-
     (path,) = [path for path in next(shared.runtime.iterdir()).iterdir() if path.is_socket()]
     for text in (b"", b"\0", b"\xff\xff\xff\xff", b"\0\0\0\1"):
         with socket.socket(socket.AF_UNIX) as connection:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -196,3 +198,11 @@ def test_the_command_prints_or_writes_it(parts: Parts, tmp_path: Path) -> None:
     CliRunner().invoke(cli, [*words, "-o", str(target)], env={"SOURCE_DATE_EPOCH": ""}, catch_exceptions=False)
     assert target.read_text("utf-8") == shown.output
     assert json.loads(shown.output)["metadata"]["component"]["version"] == "2"
+
+
+def test_a_pipe_is_no_image_or_report(tmp_path: Path, parts: Parts) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for changed in (replace(parts, image=pipe), replace(parts, reports=(pipe,)), replace(parts, map_file=pipe)):
+        with pytest.raises(Error, match="plain file"):
+            sbom_text(changed, {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -459,6 +460,7 @@ def main() -> None:
     # As an exception, so that temporary files go when a build system ends this program.
     with contextlib.suppress(ValueError):  # only a main thread may
         signal.signal(signal.SIGTERM, _end)
+    _open_streams()
     claim()
     try:
         cli.main(prog_name="tvm-stm32")
@@ -472,6 +474,17 @@ def main() -> None:
         _fail(Error("this computer has not enough memory for it", hint="a smaller model, or fewer samples"))
     finally:
         release()
+
+
+def _open_streams() -> None:
+    """Standard streams that the caller closed lead nowhere. Else the next files to be opened would become them."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            # It gets the lowest number that is free.
+            os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - to stay
 
 
 def _end(number: int, _frame: object) -> None:

@@ -128,9 +128,12 @@ def _is_sound(entry: str) -> bool:
 def _content(entry: str) -> bytes | None:
     """What an entry holds; nothing when it is not there, unreadable or damaged."""
     try:
+        # A pipe would wait for ever, a device has no end.
+        if not stat.S_ISREG(os.stat(entry).st_mode):
+            return None
         with open(entry, "rb") as stream:
             data = stream.read()
-    except OSError:
+    except (OSError, MemoryError):
         return None
     content = data[:-_TRAILER]
     return content if data[len(content) :] == _trailer(entry, content) else None

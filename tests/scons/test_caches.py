@@ -207,3 +207,22 @@ def test_who_may_only_read_a_cache_takes_from_it_and_builds(
     output = other_user.scons(theirs, f"SHARED={cache}")
     assert [line.split()[0] for line in made(output)] == ["CC", "LINK", "CHECK"]
     assert entries(cache) == kept
+
+
+def test_an_entry_that_is_a_pipe_is_replaced(tmp_path: Path) -> None:
+    tools = Path(__file__).resolve().parents[2] / "site_scons" / "site_tools"
+    (tmp_path / "in.txt").write_text("content", encoding="utf-8")
+    (tmp_path / "SConstruct").write_text(
+        f"env = Environment(tools=['stm32_cache'], toolpath=[{str(tools)!r}])\n"
+        "env.CacheDir('cache')\nenv.Command('out.txt', 'in.txt', Copy('$TARGET', '$SOURCE'))\n",
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "SCons", "-Q"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    (entry,) = tmp_path.glob("cache/*/*.checked")
+    entry.unlink()
+    os.mkfifo(entry)
+    (tmp_path / "out.txt").unlink()
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    assert (tmp_path / "out.txt").read_text(encoding="utf-8") == "content"
+    assert entry.is_file()

@@ -45,6 +45,8 @@ def read_report(path: Path) -> dict[str, Any]:
     import jsonschema
 
     try:
+        if path.exists() and not path.is_file():
+            raise Error(f"'{path}' is no network report", why="it is no plain file")
         if path.stat().st_size > LARGEST_FILE:
             raise Error(f"'{path}' is no network report", why=f"it is larger than {LARGEST_FILE:,} bytes")
         facts = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)

@@ -254,6 +254,8 @@ def _hashes(content: bytes) -> list[dict[str, str]]:
 
 def _read(path: Path, what: str) -> bytes:
     try:
+        if path.exists() and not path.is_file():
+            raise Error(f"{what} '{path}' is no plain file", hint="check the path")
         if path.stat().st_size > _LARGEST_IMAGE:
             raise Error(f"{what} '{path}' is larger than {_LARGEST_IMAGE:,} bytes", hint="check the path")
         return path.read_bytes()

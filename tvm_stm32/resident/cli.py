@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
 import click
 
-from .client import connect
+from .client import LONGEST_LINE, connect
 from .wire import PROCESS, STOP, VARIABLE, address, send_request
+
+_PATIENCE_S = 15.0
+"""Seconds a process has to answer; it may be importing."""
 
 
 @click.command("resident")
@@ -21,14 +25,20 @@ def resident_command(stop: bool) -> None:
         return
     found = 0
     for path in sorted(Path(place).parent.iterdir()):
-        connection = connect(str(path)) if path.suffix == "" else None
+        if path.suffix:
+            continue
+        connection = connect(str(path), _PATIENCE_S)
         if connection is None:
             continue
-        with connection, connection.makefile("rb") as answer:
-            send_request(connection, [STOP if stop else PROCESS])
-            number = answer.readline().decode().strip()
         found += 1
-        click.echo(f"process {number} {'ends' if stop else 'stays'}")
+        number = b""
+        with connection, connection.makefile("rb") as answer, contextlib.suppress(OSError):
+            send_request(connection, [STOP if stop else PROCESS])
+            number = answer.readline(LONGEST_LINE).strip()
+        if number.isdigit():
+            click.echo(f"process {number.decode()} {'ends' if stop else 'stays'}")
+        else:
+            click.echo(f"{path}: no answer within {_PATIENCE_S:.0f} s", err=True)
     if not found:
         left_out = f"; {VARIABLE} is {os.environ[VARIABLE]}" if VARIABLE in os.environ else ""
         click.echo(f"none{left_out}")

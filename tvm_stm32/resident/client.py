@@ -5,49 +5,91 @@ Imports next to nothing: this is most of what a compile of a small network costs
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 import sys
+import time
 
-from .wire import YOURSELF, address, idle_seconds, send_request
+from .wire import PROCESS, STOP, TAKEN, address, idle_seconds, is_own, send_request
 
 _STARTING = ("compile",)
 """Commands that are worth starting the process; others use one that is there."""
 _PYTORCH = (".pt2", ".pt", ".pth")
 """Names of models whose commands import PyTorch, which the process never does."""
+PATIENCE_S = 60.0
+"""Seconds until the process has to take a command: it may be importing for another, or may have been stopped."""
+LONGEST_LINE = 64
+"""Bytes of an answer."""
 LISTENER = 3
 """The descriptor at which a new process finds its socket."""
 
 
 def run(arguments: list[str]) -> None:
     """Run a command and exit as it does. Returns when it has to run in this process."""
-    path = address() if idle_seconds() and not any(word.endswith(_PYTORCH) for word in arguments) else None
+    wanted = idle_seconds() and arguments not in ([PROCESS], [STOP]) and _has_streams()
+    path = address() if wanted and not any(word.endswith(_PYTORCH) for word in arguments) else None
     connection = _connection(path, start=arguments[:1] in ([name] for name in _STARTING)) if path is not None else None
-    if connection is None:
+    if path is None or connection is None:
         return
     # The other end ends the command when this process goes.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    try:
-        send_request(connection, arguments)
-        answer = connection.makefile("rb").readline().strip()
-    except OSError:
-        answer = b""
-    if answer in (b"", YOURSELF):
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        return
-    os._exit(int(answer))
+    before = signal.getsignal(signal.SIGINT)
+    if before != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    answer = b""
+    with connection, connection.makefile("rb") as answers:
+        try:
+            send_request(connection, arguments)
+            if answers.readline(LONGEST_LINE).strip() == TAKEN:
+                connection.settimeout(None)
+                answer = answers.readline(LONGEST_LINE).strip()
+        except TimeoutError:
+            _forget(path)
+        except OSError:
+            pass
+    if answer.isdigit():
+        os._exit(int(answer))
+    signal.signal(signal.SIGINT, before)
 
 
-def connect(path: str) -> socket.socket | None:
-    """A connection to the process that listens there, if one does."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        connection.connect(path)
-    except OSError:
+def connect(path: str, patience: float = PATIENCE_S) -> socket.socket | None:
+    """A connection to this user's process that listens there, if one does; it waits for so many seconds at most."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        except OSError:
+            return None
+        try:
+            connection.settimeout(patience)
+            connection.connect(path)
+            if is_own(connection):
+                return connection
+        except BlockingIOError:
+            # As many callers wait there as may.
+            if time.monotonic() < end:
+                connection.close()
+                time.sleep(0.05)
+                continue
+        except OSError:
+            pass
         connection.close()
         return None
-    return connection
+
+
+def _has_streams() -> bool:
+    """Whether the standard streams are open. Else their numbers would be those of sockets and files to come."""
+    try:
+        return all(os.fstat(stream) for stream in (0, 1, 2))
+    except OSError:
+        return False
+
+
+def _forget(path: str) -> None:
+    """Let the next command start another process: this one takes none."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)  # noqa: PTH108
 
 
 def _connection(path: str, *, start: bool) -> socket.socket | None:
@@ -57,13 +99,21 @@ def _connection(path: str, *, start: bool) -> socket.socket | None:
     import fcntl
 
     try:
-        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError:
         return None
     try:
         # Of several builds or jobs that find none, one starts it.
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return connect(path) or _started(path)
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    return None
+                time.sleep(0.01)
+            else:
+                return connect(path) or _started(path)
     except OSError:
         return None
     finally:

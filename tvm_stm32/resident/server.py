@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import importlib
 import os
@@ -19,12 +20,14 @@ from pathlib import Path
 
 from ..generator import package_records
 from ..own_process import NotHere, claim, leave_out_torch
-from .wire import PROCESS, STOP, YOURSELF, Request, idle_seconds
+from .wire import PROCESS, STOP, TAKEN, YOURSELF, Request, idle_seconds, is_own
 
 _OURS = ("tvm_stm32", "cmsis_packs")
 _KEPT = (*_OURS, "elftools", "jinja2", "jsonschema", "onnx", "referencing", "tflite", "yaml")
 """Packages that stay imported once a command needed them, TVM aside."""
 _REQUEST_S = 10.0
+_END_S = 5.0
+"""Seconds a command has to end in once its caller has gone."""
 
 
 def serve(path: str, listener: int) -> None:
@@ -50,6 +53,7 @@ class _Job:
     pid: int
     caller: socket.socket
     imported: int
+    killed_at: float | None = None
 
 
 class _Server:
@@ -62,32 +66,44 @@ class _Server:
             os.set_blocking(descriptor, False)
         self.last_work = time.monotonic()
         self.sources = _sources()
+        self.left = False
+        self.file = _file_number(path)
 
     def run(self) -> None:
         """Serve until nothing was asked for so long, or the package has changed."""
-        # Both only wake the selector.
+        # Both wake the selector.
         signal.set_wakeup_fd(self.woken)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGTERM, self._leave)
+        signal.signal(signal.SIGTERM, self._end)
         self.listener.setblocking(False)
         self.selector.register(self.listener, selectors.EVENT_READ, self._accept)
         self.selector.register(self.wake, selectors.EVENT_READ, self._drain)
         while self.listener.fileno() >= 0 or self.jobs:
-            for key, _ in self.selector.select(None if self.jobs else self._time_left()):
+            for key, _ in self.selector.select(self._time_left()):
                 work: Callable[[], None] = key.data
                 work()
             self._reap()
-            if not self.jobs and self._time_left() <= 0:
+            self._kill()
+            if self.left or (not self.jobs and self._time_left() == 0):
                 self._leave()
 
-    def _time_left(self) -> float:
-        return max(0.0, self.last_work + idle_seconds() - time.monotonic())
+    def _time_left(self) -> float | None:
+        """Seconds until there is something to do although nothing came."""
+        ends = [job.killed_at for job in self.jobs.values() if job.killed_at is not None]
+        if not self.jobs:
+            ends = [self.last_work + idle_seconds()]
+        return max(0.0, min(ends) - time.monotonic()) if ends else None
 
-    def _leave(self, *_: object) -> None:
+    def _end(self, *_: object) -> None:
+        self.left = True
+
+    def _leave(self) -> None:
         """Take no more callers. The next starts a process of its own."""
         if self.listener.fileno() >= 0:
             with contextlib.suppress(OSError):
-                Path(self.path).unlink()
+                # It may be another's by now, where a caller found that this process takes nothing.
+                if _file_number(self.path) == self.file:
+                    Path(self.path).unlink()
             self.selector.unregister(self.listener)
             self.listener.close()
 
@@ -98,11 +114,16 @@ class _Server:
     def _accept(self) -> None:
         try:
             caller, _ = self.listener.accept()
+        except BlockingIOError:
+            return
         except OSError:
+            # Out of descriptors: the caller waits until a command has ended.
+            time.sleep(0.1)
             return
         caller.settimeout(_REQUEST_S)
-        self.last_work = time.monotonic()
         try:
+            if not is_own(caller):
+                raise ValueError("another user")
             request = Request.received(caller)
         except (OSError, ValueError):
             caller.close()
@@ -116,25 +137,37 @@ class _Server:
             self._leave()
             _answer(caller, YOURSELF)
         else:
-            self._start(request, caller)
+            try:
+                self._start(request, caller)
+            except OSError:
+                # Gone meanwhile, or there are no more processes or descriptors to have.
+                _answer(caller, YOURSELF)
         for descriptor in request.output:
             os.close(descriptor)
 
     def _start(self, request: Request, caller: socket.socket) -> None:
+        """Run a command. Raises ``OSError`` when it does not run."""
+        self.last_work = time.monotonic()
+        caller.sendall(TAKEN + b"\n")
         if request.arguments[:1] == ["compile"]:
             leave_out_torch()
             self._import(["tvm", "tvm_stm32.compiler"])
         imported, report = os.pipe()
-        with warnings.catch_warnings():
-            # Threads that libraries keep for later are idle here.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            pid = os.fork()
-        if pid == 0:
-            with contextlib.suppress(BaseException):
-                caller.close()
-                self._child(request, report)
-            os._exit(1)
-        os.close(report)
+        try:
+            with warnings.catch_warnings():
+                # Threads that libraries keep for later are idle here.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                pid = os.fork()
+            if pid == 0:
+                with contextlib.suppress(BaseException):
+                    caller.close()
+                    self._child(request, report)
+                os._exit(1)
+        except OSError:
+            os.close(imported)
+            raise
+        finally:
+            os.close(report)
         with contextlib.suppress(OSError):
             # The child does it, too; whoever is first.
             os.setpgid(pid, pid)
@@ -146,21 +179,35 @@ class _Server:
     def _gone(self, job: _Job) -> None:
         """The caller was ended, so its command ends, too."""
         self.selector.unregister(job.caller)
+        job.killed_at = time.monotonic() + _END_S
         with contextlib.suppress(ProcessLookupError):
             os.killpg(job.pid, signal.SIGTERM)
+
+    def _kill(self) -> None:
+        """End commands that did not, such as one that still has to write to a pipe that nobody reads."""
+        for job in self.jobs.values():
+            if job.killed_at is not None and job.killed_at <= time.monotonic():
+                job.killed_at = None
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(job.pid, signal.SIGKILL)
 
     def _reap(self) -> None:
         while self.jobs:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 return
-            job = self.jobs.pop(pid)
+            job = self.jobs.pop(pid, None)
+            if job is None:
+                continue  # a library's
             code = os.waitstatus_to_exitcode(status)
             with contextlib.suppress(KeyError):
                 self.selector.unregister(job.caller)
             _answer(job.caller, YOURSELF if code == _YOURSELF else str(code if code >= 0 else 128 - code).encode())
-            with os.fdopen(job.imported, "rb") as stream:
-                self._import(stream.read().decode().split())
+            # No more than is there: a process that the command left behind may hold the other end.
+            os.set_blocking(job.imported, False)
+            with contextlib.suppress(BlockingIOError):
+                self._import(os.read(job.imported, 65536).decode().split())
+            os.close(job.imported)
             self.last_work = time.monotonic()
 
     def _import(self, names: list[str]) -> None:
@@ -180,6 +227,7 @@ class _Server:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
+        _end_with_parent()
         self.listener.close()
         for job in self.jobs.values():
             # Else their callers would wait for this command, too, should the server be killed.
@@ -188,6 +236,7 @@ class _Server:
         gc.enable()
         for descriptor, standard in zip(request.output, (1, 2), strict=True):
             os.dup2(descriptor, standard)
+            os.close(descriptor)
         code = 1
         before = set(sys.modules)
         try:
@@ -204,20 +253,21 @@ class _Server:
             os._exit(code)
 
 
+_PR_SET_PDEATHSIG = 1
 _YOURSELF = 71
 """Exit code of a child whose command has to run in its caller's process."""
 
 
 def _run(request: Request) -> int:
     """Exit code of the command."""
-    os.environ.clear()
-    os.environ.update(request.environment)
-    os.umask(request.umask)
     tempfile.tempdir = None
     sys.argv = ["tvm-stm32", *request.arguments]
     from ..cli import main
 
     try:
+        os.environ.clear()
+        os.environ.update(request.environment)
+        os.umask(request.umask)
         os.chdir(request.folder)
         main()
     except NotHere:
@@ -231,6 +281,20 @@ def _run(request: Request) -> int:
         sys.excepthook(*sys.exc_info())
         return 1
     return 0
+
+
+def _end_with_parent() -> None:
+    """Let this process be ended when the server is killed: its caller runs the command itself then."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _file_number(path: str) -> int | None:
+    try:
+        return os.lstat(path).st_ino
+    except OSError:
+        return None
 
 
 def _answer(caller: socket.socket, text: bytes) -> None:

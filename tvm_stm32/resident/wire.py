@@ -1,8 +1,8 @@
 """What a command's process and the one that stays say to each other, and where they meet.
 
 A request is its length (4 bytes, big endian) with the two descriptors of its output beside it, then fields that end in
-NUL: working folder, umask, number of arguments, arguments, environment. The answer is one line, the exit code or
-:data:`YOURSELF`; none means that the process has gone.
+NUL: working folder, umask, number of arguments, arguments, environment. The answer to a command is :data:`TAKEN` at
+once and, when it has ended, its exit code or :data:`YOURSELF`, a line each; none means that the process has gone.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import stat
 import struct
 import sys
 
+TAKEN = b"taken"
+"""The process lives and has the request. What comes then takes as long as the command does."""
 YOURSELF = b"yourself"
 """The answer to a request that has to run in its caller's own process."""
 PROCESS = "--process"
@@ -24,36 +26,58 @@ STOP = "--stop"
 VARIABLE = "TVM_STM32_RESIDENT"
 """Seconds the process stays without work; 0: there is none."""
 IDLE_S = 300.0
+_LONGEST_S = 7 * 86400.0
 
 _LARGEST = 8 << 20
 _LENGTH = struct.Struct("!I")
+_PEER = struct.Struct("iII")  # struct ucred
 # Read when Python or a library starts, so another value needs another process.
 _AT_START = ("PYTHON", "TVM", "LD_", "DYLD_", "OPENBLAS", "OMP", "MKL", "LC_", "LANG")
 
 
 def idle_seconds() -> float:
-    """What the variable says; anything odd is taken as none."""
+    """What the variable says, up to a week; anything odd is taken as none."""
     try:
-        return max(0.0, float(os.environ.get(VARIABLE, IDLE_S)))
+        return min(max(0.0, float(os.environ.get(VARIABLE, IDLE_S))), _LONGEST_S)
     except ValueError:
         return 0.0
+
+
+def is_own(connection: socket.socket) -> bool:
+    """Whether the other end is this user's, where the system says (Linux).
+
+    The folder may have been exchanged after it was looked at, where others may write to the one above.
+    """
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    _, user, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    return bool(user == os.geteuid())
 
 
 def address() -> str | None:
     """The socket for this Python, package and user, in a folder of the user's own; ``None`` where that cannot be."""
     if not hasattr(os, "fork") or not hasattr(socket, "AF_UNIX"):
         return None
-    parent = os.environ.get("XDG_RUNTIME_DIR") or os.environ.get("TMPDIR") or "/tmp"
+    # A relative one would be another folder for each caller.
+    parents = [os.environ.get("XDG_RUNTIME_DIR", ""), os.environ.get("TMPDIR", ""), "/tmp"]
+    parent = next(path for path in parents if path == "/tmp" or (os.path.isabs(path) and os.path.isdir(path)))  # noqa: PTH112, PTH117
     folder = os.path.join(parent, f"tvm-stm32-{os.geteuid()}")  # noqa: PTH118 - importing pathlib takes longer than all of this
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+        if not os.path.lexists(folder):
+            os.mkdir(folder, mode=0o700)  # noqa: PTH102
+    except FileExistsError:
+        pass
+    except OSError:
+        return None
+    try:
         status = os.lstat(folder)
+        relative = _relative_places()
     except OSError:
         return None
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
         return None
     started = sorted(item for item in os.environ.items() if item[0].startswith(_AT_START) and item[0] != VARIABLE)
-    what = repr((sys.executable, sys.version, os.path.abspath(__file__), _relative_places(), started))  # noqa: PTH100
+    what = repr((sys.executable, sys.version, os.path.abspath(__file__), relative, started))  # noqa: PTH100
     path = os.path.join(folder, hashlib.sha256(what.encode("utf-8", "surrogateescape")).hexdigest()[:16])  # noqa: PTH118
     # Addresses of sockets are short.
     return path if len(os.fsencode(path)) < 100 else None
@@ -61,8 +85,9 @@ def address() -> str | None:
 
 def _relative_places() -> str:
     """The working folder, where Python's path depends on it."""
-    places = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    return os.getcwd() if any(place and not os.path.isabs(place) for place in places) else ""  # noqa: PTH109, PTH117
+    # An empty place is the working folder, an empty variable is none.
+    places = os.environ.get("PYTHONPATH") or "/"
+    return os.getcwd() if any(not os.path.isabs(place) for place in places.split(os.pathsep)) else ""  # noqa: PTH109, PTH117
 
 
 def send_request(connection: socket.socket, arguments: list[str]) -> None:
@@ -83,7 +108,8 @@ class Request:
         folder, umask, count, *rest = map(os.fsdecode, text.split(b"\0")[:-1])
         self.folder, self.umask, self.output = folder, int(umask), output
         self.arguments = rest[: int(count)]
-        self.environment = dict(item.split("=", 1) for item in rest[int(count) :])
+        # A variable without a name can be inherited, but not set.
+        self.environment = dict(item.split("=", 1) for item in rest[int(count) :] if not item.startswith("="))
 
     @classmethod
     def received(cls, connection: socket.socket) -> Request:
