@@ -174,7 +174,7 @@ def test_what_is_no_json_is_no_report(text, tmp_path):
 def test_files_that_cannot_be_read(tmp_path, monkeypatch):
     with pytest.raises(Error, match="cannot read report"):
         read_report(tmp_path / "absent.json")
-    with pytest.raises(Error, match="cannot read report"):
+    with pytest.raises(Error, match="is no network report\n  because: it is no plain file"):
         read_report(tmp_path)
     (tmp_path / "x.json").write_bytes(b"\xff\xfe{}")
     with pytest.raises(Error, match="no network report"):
