@@ -122,7 +122,7 @@ def resident_seconds(process: Path) -> float:
     """Seconds of CPU of a process that stays for us, and of its children; 0 for any other."""
     try:
         words = (process / "cmdline").read_bytes().split(b"\0")
-        if b"--resident-server" not in words or os.environ.get("XDG_RUNTIME_DIR", "-").encode() not in words[3]:
+        if b"--resident-server" not in words or os.environ.get("TVM_STM32_RESIDENT_DIR", "-").encode() not in words[3]:
             return 0.0
         fields = (process / "stat").read_text().rpartition(") ")[2].split()
     except OSError:
@@ -256,8 +256,8 @@ def costs(networks: int, jobs: int, builds: list[str], scratch: Path) -> dict[st
     found = {"old": {"a": measured(lambda: old_way(scratch / "old", names))}}
     for kind in builds:
         # One of its own for each, started by the build that is measured.
-        os.environ["XDG_RUNTIME_DIR"] = str(scratch / f"{kind}-run")
-        Path(os.environ["XDG_RUNTIME_DIR"]).mkdir()
+        os.environ["TVM_STM32_RESIDENT_DIR"] = str(scratch / f"{kind}-run")
+        Path(os.environ["TVM_STM32_RESIDENT_DIR"]).mkdir()
         ours = BUILDS[kind](scratch / kind, names, jobs)
         rows = {"b": measured(ours.build)}
         for letter, change in ours.changes().items():

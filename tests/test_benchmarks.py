@@ -72,7 +72,7 @@ def test_a_model_has_modelled_cycles_and_a_profile(tmp_path):
 
 
 def test_builds_are_measured_and_held_against_their_aims(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))  # costs() sets it; so it is set back
+    monkeypatch.setenv("TVM_STM32_RESIDENT_DIR", str(tmp_path))  # costs() sets it; so it is set back
     found = build_cost.costs(1, 2, ["ninja"], tmp_path)
     assert {kind: "".join(rows) for kind, rows in found.items()} == {"old": "a", "ninja": "bcdef"}
     assert all(cost.cpu_s >= 0 and cost.wall_s > 0 for rows in found.values() for cost in rows.values())

@@ -40,7 +40,7 @@ class Place:
         return subprocess.Popen(
             [sys.executable, str(ROOT / "tvm_stm32"), *arguments],
             cwd=self.folder,
-            env={**os.environ, "XDG_RUNTIME_DIR": str(self.runtime), "TVM_STM32_RESIDENT": "60", **variables},
+            env={**os.environ, "TVM_STM32_RESIDENT_DIR": str(self.runtime), "TVM_STM32_RESIDENT": "60", **variables},
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=subprocess.PIPE,
@@ -156,7 +156,7 @@ def test_folder_and_umask_and_variables_are_the_callers(shared: Place) -> None:
     process = subprocess.run(
         f"umask 077 && {sys.executable} {ROOT / 'tvm_stm32'} --resident {' '.join(COMPILE)}",
         shell=True, cwd=other, check=True, stdout=subprocess.DEVNULL,
-        env={**os.environ, "XDG_RUNTIME_DIR": str(shared.runtime), "TVM_STM32_RESIDENT": "60"},
+        env={**os.environ, "TVM_STM32_RESIDENT_DIR": str(shared.runtime), "TVM_STM32_RESIDENT": "60"},
     )  # fmt: skip
     assert process.returncode == 0
     assert (other / "out" / "digits.c").stat().st_mode & 0o777 == 0o600
@@ -187,7 +187,7 @@ def test_closed_standard_streams(shared: Place) -> None:
         shutil.rmtree(shared.folder / "out", ignore_errors=True)
         for variables in ({}, {"TVM_STM32_RESIDENT": "0"}):
             words = f"{sys.executable} {ROOT / 'tvm_stm32'} --resident {' '.join(COMPILE)} {closed}"
-            environment = {**os.environ, "XDG_RUNTIME_DIR": str(shared.runtime), **variables}
+            environment = {**os.environ, "TVM_STM32_RESIDENT_DIR": str(shared.runtime), **variables}
             process = subprocess.run(words, shell=True, cwd=shared.folder, env=environment, capture_output=True)
             assert (process.returncode, process.stderr) == (0, b"")
         assert (shared.folder / "out" / "digits.c").is_file()
@@ -217,7 +217,7 @@ def test_a_process_that_takes_nothing_is_left_alone(tmp_path: Path, monkeypatch:
 
 def test_one_that_does_not_answer_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     silent = Silent(tmp_path)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("TVM_STM32_RESIDENT_DIR", str(tmp_path))
     monkeypatch.setattr("tvm_stm32.resident.cli._PATIENCE_S", 0.2)
     assert f"{silent.path}: no answer" in CliRunner().invoke(resident_command).output
     # As many wait as may: connecting takes for ever as well.
@@ -228,11 +228,9 @@ def test_one_that_does_not_answer_is_shown(tmp_path: Path, monkeypatch: pytest.M
 def test_a_folder_by_a_relative_name_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
     for name in ("run", str(tmp_path / "absent")):
-        monkeypatch.setenv("XDG_RUNTIME_DIR", name)
-        place = wire.address()
-        assert place is None or Path(place).parent.parent == tmp_path
+        monkeypatch.setenv("TVM_STM32_RESIDENT_DIR", name)
+        assert wire.address() is None
     assert not (tmp_path / "absent").exists()
 
 
@@ -304,7 +302,7 @@ def test_an_edited_package_is_read_again(place: Place) -> None:
         subprocess.run(
             [sys.executable, str(package), "--resident", *COMPILE], cwd=place.folder, check=True,
             stdout=subprocess.DEVNULL,
-            env={**os.environ, "XDG_RUNTIME_DIR": str(place.runtime), "TVM_STM32_RESIDENT": "60"},
+            env={**os.environ, "TVM_STM32_RESIDENT_DIR": str(place.runtime), "TVM_STM32_RESIDENT": "60"},
         )  # fmt: skip
         return (place.folder / "out" / "digits.c").read_bytes()
 

@@ -70,6 +70,8 @@ from tvm_stm32.c_api import core_name, interface_files, runtime_files, snippet_f
 from tvm_stm32.cnames import check_arena_name, network_name
 from tvm_stm32.errors import Error
 from tvm_stm32.frontends.onnx_locations import external_locations
+from tvm_stm32.resident import FOLDER_VARIABLE as RESIDENT_DIR
+from tvm_stm32.resident import VARIABLE as RESIDENT
 from tvm_stm32.resources import resource_dir
 
 SUFFIXES = (".c", ".h", "_data.c", "_data.h", "_report.json", "_report.txt")
@@ -253,13 +255,22 @@ def name_of_network(_env, path: str | Node) -> str:
     return network_name(os.path.splitext(os.path.basename(str(path)))[0])
 
 
+def _resident_option() -> list[str]:
+    """How commands ask the process that stays: ENV has no variables of the user's, so settings go into the option."""
+    seconds, folder = os.environ.get(RESIDENT, ""), os.environ.get(RESIDENT_DIR, "")
+    if seconds == "0":
+        return []
+    settings = f"{seconds}:{folder}".removesuffix(":")
+    return [f"--resident={settings}" if settings else "--resident"]
+
+
 def generate(env) -> None:
     """Add the builders to an environment."""
     env.SetDefault(
         # A list keeps a path with blanks one word.
         PYTHON=[sys.executable],
         # Between $( and $): where Python and the generator lie is not part of a build's identity.
-        TVMSTM32=["$(", "$PYTHON", os.path.join(PACKAGE, "__main__.py"), "--resident", "$)"],
+        TVMSTM32=["$(", "$PYTHON", os.path.join(PACKAGE, "__main__.py"), *_resident_option(), "$)"],
         TVMSTM32FLAGS=[],
         # Places are left out as well: the files are dependencies, and the model's name is one of the facts.
         TVMSTM32COM="$TVMSTM32 compile $( $SOURCE -o ${TARGET.dir} $) --name $TVMSTM32NAME --no-runtime "

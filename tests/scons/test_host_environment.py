@@ -124,3 +124,20 @@ def test_compile_commands_name_the_generated_files(project: Project) -> None:
     commands = project.path("compile_commands.json").read_text(encoding="utf-8")
     assert '"file": "build/net/tiny_data.c"' in commands
     assert '"file": "main.c"' in commands
+
+
+@pytest.mark.parametrize(
+    ("variables", "option"),
+    [
+        ({"TVM_STM32_RESIDENT": "7"}, "__main__.py --resident=7 compile"),
+        ({"TVM_STM32_RESIDENT": "7", "TVM_STM32_RESIDENT_DIR": "/run"}, "__main__.py --resident=7:/run compile"),
+        ({"TVM_STM32_RESIDENT": "0"}, "__main__.py compile"),
+    ],
+)
+def test_settings_of_the_resident_process_pass_an_env_without_them(
+    project: Project, variables: dict[str, str], option: str
+) -> None:
+    text = FIRMWARE.replace("SOURCES", '["main.c", network]')
+    project.write("SConstruct", HEAD + 'env.Replace(ENV={"PATH": os.environ["PATH"]}, TVMSTM32COMSTR="")\n' + text)
+    project.write("model.onnx", "another")
+    assert option in project.scons("-n", variables=variables).output

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
+from . import VARIABLE
 from .client import LONGEST_LINE, connect
-from .wire import PROCESS, STOP, VARIABLE, address, send_request
+from .wire import PROCESS, STOP, address, send_request
 
 _PATIENCE_S = 15.0
 """Seconds a process has to answer; it may be importing."""

@@ -12,6 +12,7 @@ import socket
 import sys
 import time
 
+from . import FOLDER_VARIABLE, VARIABLE
 from .wire import PROCESS, STOP, TAKEN, address, idle_seconds, is_own, send_request
 
 _STARTING = ("compile",)
@@ -26,8 +27,14 @@ LISTENER = 3
 """The descriptor at which a new process finds its socket."""
 
 
-def run(arguments: list[str]) -> None:
-    """Run a command and exit as it does. Returns when it has to run in this process."""
+def run(arguments: list[str], settings: str = "") -> None:
+    """Run a command and exit as it does. Returns when it has to run in this process.
+
+    ``settings`` are ``SECONDS`` or ``SECONDS:FOLDER``, for callers whose environment does not hold the variables.
+    """
+    for name, value in zip((VARIABLE, FOLDER_VARIABLE), settings.split(":", 1), strict=False):
+        if value:
+            os.environ.setdefault(name, value)
     wanted = idle_seconds() and arguments not in ([PROCESS], [STOP]) and _has_streams()
     path = address() if wanted and not any(word.endswith(_PYTORCH) for word in arguments) else None
     connection = _connection(path, start=arguments[:1] in ([name] for name in _STARTING)) if path is not None else None

@@ -14,6 +14,8 @@ import stat
 import struct
 import sys
 
+from . import FOLDER_VARIABLE, VARIABLE
+
 TAKEN = b"taken"
 """The process lives and has the request. What comes then takes as long as the command does."""
 YOURSELF = b"yourself"
@@ -23,8 +25,6 @@ PROCESS = "--process"
 STOP = "--stop"
 """The same, and that it ends once the commands at work have."""
 
-VARIABLE = "TVM_STM32_RESIDENT"
-"""Seconds the process stays without work; 0: there is none."""
 IDLE_S = 300.0
 _LONGEST_S = 7 * 86400.0
 
@@ -58,10 +58,12 @@ def address() -> str | None:
     """The socket for this Python, package and user, in a folder of the user's own; ``None`` where that cannot be."""
     if not hasattr(os, "fork") or not hasattr(socket, "AF_UNIX"):
         return None
-    # A relative one would be another folder for each caller.
-    parents = [os.environ.get("XDG_RUNTIME_DIR", ""), os.environ.get("TMPDIR", ""), "/tmp"]
-    parent = next(path for path in parents if path == "/tmp" or (os.path.isabs(path) and os.path.isdir(path)))  # noqa: PTH112, PTH117
-    folder = os.path.join(parent, f"tvm-stm32-{os.geteuid()}")  # noqa: PTH118 - importing pathlib takes longer than all of this
+    # Not the variables of the system: SCons gives its commands none of them.
+    parent = os.environ.get(FOLDER_VARIABLE) or "/tmp"
+    if not os.path.isabs(parent) or not os.path.isdir(parent):  # noqa: PTH112, PTH117 - importing pathlib takes longer than all of this
+        # A relative one would be another folder for each caller.
+        return None
+    folder = os.path.join(parent, f"tvm-stm32-{os.geteuid()}")  # noqa: PTH118 - likewise
     try:
         if not os.path.lexists(folder):
             os.mkdir(folder, mode=0o700)  # noqa: PTH102
@@ -76,7 +78,8 @@ def address() -> str | None:
         return None
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
         return None
-    started = sorted(item for item in os.environ.items() if item[0].startswith(_AT_START) and item[0] != VARIABLE)
+    ours = (VARIABLE, FOLDER_VARIABLE)
+    started = sorted(item for item in os.environ.items() if item[0].startswith(_AT_START) and item[0] not in ours)
     what = repr((sys.executable, sys.version, os.path.abspath(__file__), relative, started))  # noqa: PTH100
     path = os.path.join(folder, hashlib.sha256(what.encode("utf-8", "surrogateescape")).hexdigest()[:16])  # noqa: PTH118
     # Addresses of sockets are short.
