@@ -101,7 +101,6 @@ class _Server:
         except OSError:
             return
         caller.settimeout(_REQUEST_S)
-        self.last_work = time.monotonic()
         try:
             request = Request.received(caller)
         except (OSError, ValueError):
