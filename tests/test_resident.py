@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tvm_stm32.resident import wire
+
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT / "examples" / "digits" / "digits_int8.relay"
 COMPILE = ("compile", str(MODEL), "-o", "out", "--name", "digits", "--no-runtime", "--cpu", "cortex-m4")
@@ -188,6 +190,45 @@ def test_no_socket_in_a_folder_that_others_may_enter(place: Place) -> None:
     place.run("--resident", *COMPILE)
     assert not [path for path in folder.iterdir() if path.is_socket()]
     folder.chmod(0o700)
+
+
+def test_a_shell_and_a_build_with_few_variables_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "RUNTIME_FOLDERS", str(tmp_path))
+    session = tmp_path / str(os.geteuid())
+    session.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(session))
+    in_shell = wire.address()
+    assert in_shell is not None
+    assert in_shell.startswith(str(session))
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "other"))
+    assert wire.address() == in_shell
+
+
+def test_an_option_says_what_the_variable_would(place: Place) -> None:
+    place.run("--resident=0", *COMPILE)
+    assert place.process() is None
+    place.run("--resident=60", *COMPILE, TVM_STM32_RESIDENT="0")
+    assert place.process() is not None
+
+
+@pytest.mark.parametrize(("environment", "option"), [("", "--resident=0"), ("ENV={NAME: '30'}, ", "--resident")])
+def test_scons_hands_the_variable_on(tmp_path: Path, environment: str, option: str) -> None:
+    (tmp_path / "SConstruct").write_text(
+        f"""
+import os
+
+NAME = "TVM_STM32_RESIDENT"
+env = Environment(tools=["stm32_model"], {environment}toolpath=[{str(ROOT / "site_scons" / "site_tools")!r}])
+os.environ[NAME] = "1"
+print("option:", env.subst("$TVMSTM32").split()[-1])
+env.Exit(0)
+"""
+    )
+    command = [sys.executable, "-m", "SCons", "-Q"]
+    environ = {**os.environ, "TVM_STM32_RESIDENT": "0"}
+    output = subprocess.run(command, cwd=tmp_path, env=environ, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert f"option: {option}\n" in output
 
 
 def test_an_edited_package_is_read_again(place: Place) -> None:

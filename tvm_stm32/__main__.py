@@ -8,10 +8,9 @@ if __package__ in (None, ""):
 
 from tvm_stm32.resident.client import LISTENER, run
 
-if sys.argv[1:2] == ["--resident"]:
+if sys.argv[1:2] == ["--resident"] or (sys.argv[1:] and sys.argv[1].startswith("--resident=")):
     # Build tools call it so: another process may have imported all of what comes.
-    del sys.argv[1]
-    run(sys.argv[1:])
+    run(sys.argv.pop(1), sys.argv[1:])
 
 try:
     from tvm_stm32.cli import main

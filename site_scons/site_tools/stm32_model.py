@@ -82,6 +82,7 @@ from tvm_stm32.cnames import check_arena_name, network_name
 from tvm_stm32.errors import Error
 from tvm_stm32.frontends.onnx_locations import external_locations
 from tvm_stm32.generator import generator_files, package_records
+from tvm_stm32.resident import VARIABLE as RESIDENT
 from tvm_stm32.resources import resource_dir
 from tvm_stm32.sizes import is_size
 from tvm_stm32.target import Target
@@ -482,13 +483,19 @@ def name_of_network(_env, path: str | Node) -> str:
     return network_name(os.path.splitext(os.path.basename(str(path)))[0])
 
 
+def _resident(env) -> str:
+    """The option, with what the variable of the shell says: ENV has it only where the project hands it on."""
+    seconds = os.environ.get(RESIDENT)
+    return "--resident" if seconds is None or RESIDENT in env["ENV"] else f"--resident={seconds}"
+
+
 def generate(env) -> None:
     """Add the builders to an environment."""
     env.SetDefault(
         # A list keeps a path with blanks one word.
         PYTHON=[sys.executable],
         # Between $( and $): where Python and the generator lie is not part of a build's identity.
-        TVMSTM32=["$(", "$PYTHON", os.path.join(PACKAGE, "__main__.py"), "--resident", "$)"],
+        TVMSTM32=["$(", "$PYTHON", os.path.join(PACKAGE, "__main__.py"), _resident(env), "$)"],
         TVMSTM32FLAGS=[],
         # Places are left out as well: the files are dependencies, and the model's name is one of the facts.
         TVMSTM32COM="$TVMSTM32 compile $( $SOURCE -o ${TARGET.dir} $) --name $TVMSTM32NAME --no-runtime "

@@ -6,3 +6,6 @@ computer's user, starts one when there is none (only ``compile`` does), and runs
 
 Nothing is shared between users, nothing listens on a network: the socket lies in a folder only its user may enter.
 """
+
+VARIABLE = "TVM_STM32_RESIDENT"
+"""Seconds the process stays without work; 0: there is none."""

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
+from . import VARIABLE
 from .client import connect
-from .wire import PROCESS, STOP, VARIABLE, address, send_request
+from .wire import PROCESS, STOP, address, send_request
 
 
 @click.command("resident")

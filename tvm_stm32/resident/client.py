@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 
+from . import VARIABLE
 from .wire import YOURSELF, address, idle_seconds, send_request
 
 _STARTING = ("compile",)
@@ -20,8 +21,13 @@ LISTENER = 3
 """The descriptor at which a new process finds its socket."""
 
 
-def run(arguments: list[str]) -> None:
-    """Run a command and exit as it does. Returns when it has to run in this process."""
+def run(option: str, arguments: list[str]) -> None:
+    """Run a command and exit as it does. Returns when it has to run in this process.
+
+    ``option`` is ``--resident``, or ``--resident=SECONDS`` from a build that hands few variables on.
+    """
+    if "=" in option:
+        os.environ[VARIABLE] = option.partition("=")[2]
     path = address() if idle_seconds() and not any(word.endswith(_PYTORCH) for word in arguments) else None
     connection = _connection(path, start=arguments[:1] in ([name] for name in _STARTING)) if path is not None else None
     if connection is None:

@@ -14,6 +14,8 @@ import stat
 import struct
 import sys
 
+from . import VARIABLE
+
 YOURSELF = b"yourself"
 """The answer to a request that has to run in its caller's own process."""
 PROCESS = "--process"
@@ -21,9 +23,10 @@ PROCESS = "--process"
 STOP = "--stop"
 """The same, and that it ends once the commands at work have."""
 
-VARIABLE = "TVM_STM32_RESIDENT"
-"""Seconds the process stays without work; 0: there is none."""
 IDLE_S = 300.0
+
+RUNTIME_FOLDERS = "/run/user"
+"""Where systemd has the folders that XDG_RUNTIME_DIR names."""
 
 _LARGEST = 8 << 20
 _LENGTH = struct.Struct("!I")
@@ -43,8 +46,7 @@ def address() -> str | None:
     """The socket for this Python, package and user, in a folder of the user's own; ``None`` where that cannot be."""
     if not hasattr(os, "fork") or not hasattr(socket, "AF_UNIX"):
         return None
-    parent = os.environ.get("XDG_RUNTIME_DIR") or os.environ.get("TMPDIR") or "/tmp"
-    folder = os.path.join(parent, f"tvm-stm32-{os.geteuid()}")  # noqa: PTH118 - importing pathlib takes longer than all of this
+    folder = os.path.join(_parent(), f"tvm-stm32-{os.geteuid()}")  # noqa: PTH118 - importing pathlib takes longer than all of this
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
         status = os.lstat(folder)
@@ -57,6 +59,13 @@ def address() -> str | None:
     path = os.path.join(folder, hashlib.sha256(what.encode("utf-8", "surrogateescape")).hexdigest()[:16])  # noqa: PTH118
     # Addresses of sockets are short.
     return path if len(os.fsencode(path)) < 100 else None
+
+
+def _parent() -> str:
+    """A folder that a shell and a build with few variables (SCons's have PATH only) agree on."""
+    given = os.environ.get("XDG_RUNTIME_DIR")
+    own = os.path.join(RUNTIME_FOLDERS, str(os.geteuid()))  # noqa: PTH118
+    return given or (own if os.path.isdir(own) else "/tmp")  # noqa: PTH112
 
 
 def _relative_places() -> str:
