@@ -301,6 +301,8 @@ def tvm_model(
     dependencies = [identity(model=sources[0].name, **generator(env))]
     _check_choice("LEVEL", LEVEL, ("time", "balanced", "ram", "size"))
     _check_choice("KERNELS", KERNELS, ("asm", "c"))
+    _check_choice("WEIGHTS", WEIGHTS, ("array", "incbin", "external"))
+    _check_choice("ALIGNMENT", str(ALIGNMENT), ("8", "16", "32"))
     flags = ["-O", LEVEL]
     flags += [] if KERNELS == "asm" else ["--kernels", KERNELS]
     flags += [word for text in _pairs("FORMS", FORMS, "operators and forms") for word in ("--set", Literal(text))]
