@@ -31,14 +31,14 @@ class Place:
         self.runtime = folder / "run"
         self.runtime.mkdir()
 
-    def start(self, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, stdout: int = subprocess.PIPE, **variables: str) -> subprocess.Popen[str]:
         """Run ``tvm-stm32`` in the folder."""
         return subprocess.Popen(
             [sys.executable, str(ROOT / "tvm_stm32"), *arguments],
             cwd=self.folder,
             env={**os.environ, "XDG_RUNTIME_DIR": str(self.runtime), "TVM_STM32_RESIDENT": "60", **variables},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -157,17 +157,26 @@ def test_stop_ends_it_and_the_next_build_starts_another(place: Place) -> None:
 
 def test_a_caller_that_is_ended_takes_its_command_along(shared: Place) -> None:
     resident = shared.process()
-    # Read from a pipe that never brings anything.
-    os.mkfifo(shared.folder / "board.yaml")
-    caller = shared.start("--resident", *COMPILE[:-2], "--board", "board.yaml")
+    # A pipe that is full, and read by nobody, keeps the command at its last line.
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(write, bytes(4096))
+    os.set_blocking(write, True)
+    caller = shared.start("--resident", *COMPILE, stdout=write)
 
     def children() -> list[str]:
         return Path(f"/proc/{resident}/task/{resident}/children").read_text().split()
 
     until(lambda: len(children()) == 1)
+    time.sleep(1)
+    assert len(children()) == 1
     caller.send_signal(signal.SIGTERM)
     caller.communicate()
     until(lambda: not children())
+    os.close(read)
+    os.close(write)
     assert shared.process() == resident
 
 
