@@ -71,6 +71,8 @@ def _check_values(name: str, given: Mapping[str, object]) -> None:
     check_c_api("TvmModel", given["C_API"])
     _check_choice("LEVEL", given["LEVEL"], ("time", "balanced", "ram", "size"))
     _check_choice("KERNELS", given["KERNELS"], ("asm", "c"))
+    _check_choice("WEIGHTS", given["WEIGHTS"], ("array", "incbin", "external"))
+    _check_choice("ALIGNMENT", str(given["ALIGNMENT"]), ("8", "16", "32"))
     if given["MAX_RAM"] is not None and not is_size(str(given["MAX_RAM"])):
         raise Error(f"TvmModel: MAX_RAM is {given['MAX_RAM']!r}", hint="a number of bytes, 1 or more, or '32K', '1M'")
 
@@ -79,7 +81,7 @@ def _add_choices(options: Options, given: Mapping[str, object]) -> None:
     options.flags += ["-O", given["LEVEL"]]
     for keyword, option in (("KERNELS", "--kernels"), ("WEIGHTS", "--weights"), ("C_API", "--c-api")):
         options.flags += [] if given[keyword] == DEFAULTS[keyword] else [option, given[keyword]]
-    options.flags += [] if int(given["ALIGNMENT"]) == 8 else ["--alignment", str(given["ALIGNMENT"])]
+    options.flags += [] if str(given["ALIGNMENT"]) == "8" else ["--alignment", str(given["ALIGNMENT"])]
     options.flags += ["--max-ram", str(given["MAX_RAM"])] if given["MAX_RAM"] else []
 
 

@@ -16,6 +16,7 @@ the program brings it).
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Callable
@@ -75,6 +76,7 @@ def network_of(env, model: str | Node, folder: Node, **keywords: object) -> Netw
     if "CCCOM" not in env:
         raise Error("the environment has no C compiler tool", hint='Environment(tools=["default", "stm32_model"])')
     node = env.arg2nodes([model], env.fs.File)[0]
+    _check_variables(env)
     options = {key: env[f"TVMSTM32{key}"] for key in DEFAULTS if env.get(f"TVMSTM32{key}") not in (None, "")}
     if "BOARD" in keywords or "CPU" in keywords:
         options = {key: value for key, value in options.items() if key not in ("BOARD", "CPU")}
@@ -83,6 +85,16 @@ def network_of(env, model: str | Node, folder: Node, **keywords: object) -> Netw
         options["CPU"] = _cpu_of_flags(env)
     stem = next(node.name.removesuffix(suffix) for suffix in reversed(SUFFIXES) if node.name.endswith(suffix))
     return tvm_model(env, folder.File(name_of_network(env, f"{stem}.model")), node, **options)
+
+
+def _check_variables(env) -> None:
+    """Stop at a variable that nearly is one of ours: in silence, it would be a network for another core."""
+    for variable in env.Dictionary():
+        key = variable.removeprefix("TVMSTM32")
+        if key in (variable, *DEFAULTS) or key.endswith(("COM", "COMSTR")):
+            continue
+        for near in difflib.get_close_matches(key, DEFAULTS, 1, 0.75):
+            raise Error(f"there is no variable {variable}", hint=f"TVMSTM32{near}")
 
 
 def _cpu_of_flags(env) -> str | None:

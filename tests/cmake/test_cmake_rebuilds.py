@@ -199,7 +199,8 @@ app: main.o
 net/tiny.stamp: tiny.onnx
 	$(TOOL) compile $< -o net --name tiny --cpu host --depfile net/tiny.d --stamp $@
 net/tiny.mk: net/tiny.stamp ;
--include net/tiny.mk net/tiny.d
+include net/tiny.mk
+-include net/tiny.d
 
 CFLAGS += $(tiny_INCLUDES)
 OBJECTS := $(patsubst %.c,%.o,$(tiny_SOURCES) $(ai_runtime_SOURCES))
@@ -224,6 +225,12 @@ app: main.o $(OBJECTS)
     assert make() == (0, [])
     write_model(project.path("tiny.onnx"), seed=2)
     assert make() == (1, ["tiny_data.c"])
+    # What was made from the model before is not taken for what is made from this one.
+    trained = project.path("tiny.onnx").read_bytes()
+    project.write("tiny.onnx", "no model")
+    assert "error:" in project.run("make", f"TOOL={' '.join(project.command)}", fails=True)
+    project.path("tiny.onnx").write_bytes(trained)
+    assert make() == (1, [])
     # A file of the generator that is gone with its next version does not stop make.
     project.edit("net/tiny.d", "tiny.onnx \\", "tiny.onnx gone.py \\")
     project.write("net/tiny.d", project.path("net/tiny.d").read_text() + "gone.py:\n")

@@ -170,6 +170,8 @@ def test_a_missing_compiler_stops_the_first_compile_and_nothing_else(project: Pr
         ('MAX_RAM="32Q"', "MAX_RAM is '32Q'"),
         ('LEVEL="fast"', "LEVEL is 'fast'"),
         ("KERNELS=None", "KERNELS is None"),
+        ('WEIGHTS="arry"', "WEIGHTS is 'arry'"),
+        ('ALIGNMENT="wide"', "ALIGNMENT is 'wide'"),
     ],
 )
 def test_a_keyword_of_the_wrong_kind_is_named(project: Project, given: str, words: str) -> None:

@@ -14,6 +14,7 @@ from scons_support import (
     Project,
     built_once,
     forbidding,
+    require_tools,
     write_model,
     write_project,
     write_replay,
@@ -260,6 +261,16 @@ def test_the_documented_sconstruct_builds(project: Project) -> None:
     project.path("model.onnx").rename(project.path("models/kws.onnx"))
     project.scons(variables={"PYTHONPATH": str(project.path("tools"))})
     assert project.path("build/firmware.elf").is_file()
+
+
+def test_the_documented_run_compares_with_the_host(project: Project) -> None:
+    require_tools("qemu-system-arm")
+    page = (REPOSITORY / "docs/scons.md").read_text(encoding="utf-8")
+    snippet = page.split("### `RunFirmware(")[1].split("```python\n", 1)[1].split("```", 1)[0]
+    project.write("SConstruct", HEAD + snippet.replace("kws.tflite", "kws.onnx"))
+    project.path("models").mkdir()
+    project.path("model.onnx").rename(project.path("models/kws.onnx"))
+    assert "every output byte equal" in project.scons("-j2", "run").output
 
 
 def test_weights_in_a_file_of_their_own(project: Project) -> None:

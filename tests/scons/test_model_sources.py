@@ -264,6 +264,7 @@ def test_the_cpu_is_that_of_the_compilers_flags(project: Project, setup: str, ex
         ('env["TVMSTM32BOARD"] = "nucleo"', "unknown board 'nucleo'"),
         ('env["TVMSTM32LEVEL"] = "fast"', "LEVEL is 'fast'"),
         ('env["TVMSTM32CPU"] = "z80"', "unknown CPU 'z80'"),
+        ('env["TVMSTM32BORD"] = "nucleo"', "no variable TVMSTM32BORD.*try: TVMSTM32BOARD"),
         ('env = Environment(tools=["stm32_model"], ' + TOOLPATH + ")", "no C compiler tool"),
         ('env.Object("model.onnx", TVMSTM32LEVEL="ram")', "asked for twice.*variant_dir"),
     ],
