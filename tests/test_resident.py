@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,10 +31,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has
 class Place:
     """A folder with a runtime folder of its own, so that no other process is met."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.runtime = folder / "run"
-        self.runtime.mkdir()
+    def __init__(self, folder: Path, runtime: Path) -> None:
+        self.folder, self.runtime = folder, runtime
 
     def start(self, *arguments: str, stdout: int = subprocess.PIPE, **variables: str) -> subprocess.Popen[str]:
         """Run ``tvm-stm32`` in the folder."""
@@ -61,9 +60,16 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
+def short() -> Iterator[Path]:
+    """A folder for sockets: their names are short."""
+    with tempfile.TemporaryDirectory(prefix="tvm-", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def place(tmp_path: Path, short: Path) -> Iterator[Place]:
     """A place whose process is ended behind the test."""
-    here = Place(tmp_path)
+    here = Place(tmp_path, short)
     yield here
     here.run("resident", "--stop")
 
@@ -71,10 +77,11 @@ def place(tmp_path: Path) -> Iterator[Place]:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A place whose process has compiled, for tests that leave it alive."""
-    here = Place(tmp_path_factory.mktemp("shared"))
-    here.run("--resident", *COMPILE)
-    yield here
-    here.run("resident", "--stop")
+    with tempfile.TemporaryDirectory(prefix="tvm-", dir="/tmp") as runtime:
+        here = Place(tmp_path_factory.mktemp("shared"), Path(runtime))
+        here.run("--resident", *COMPILE)
+        yield here
+        here.run("resident", "--stop")
 
 
 def until(happened: Callable[[], bool]) -> None:
@@ -205,8 +212,8 @@ class Silent:
         self.socket.listen(1)
 
 
-def test_a_process_that_takes_nothing_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    silent = Silent(tmp_path)
+def test_a_process_that_takes_nothing_is_left_alone(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = Silent(short)
     monkeypatch.setenv(wire.VARIABLE, "60")
     monkeypatch.setattr(client, "address", lambda: str(silent.path))
     monkeypatch.setattr(client, "_connection", lambda path, **_: client.connect(path, 0.2))
@@ -215,9 +222,9 @@ def test_a_process_that_takes_nothing_is_left_alone(tmp_path: Path, monkeypatch:
     assert not silent.path.exists()
 
 
-def test_one_that_does_not_answer_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    silent = Silent(tmp_path)
-    monkeypatch.setenv("TVM_STM32_RESIDENT_DIR", str(tmp_path))
+def test_one_that_does_not_answer_is_shown(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = Silent(short)
+    monkeypatch.setenv("TVM_STM32_RESIDENT_DIR", str(short))
     monkeypatch.setattr("tvm_stm32.resident.cli._PATIENCE_S", 0.2)
     assert f"{silent.path}: no answer" in CliRunner().invoke(resident_command).output
     # As many wait as may: connecting takes for ever as well.

@@ -22,7 +22,7 @@ def resident_command(stop: bool) -> None:
     """Show the processes that keep TVM imported for builds (TVM_STM32_RESIDENT=0: builds do without)."""
     place = address()
     if place is None:
-        click.echo("none: this system has no fork or no local sockets, or its folder for them is not this user's alone")
+        click.echo("none: this system has no fork or no local sockets, or the folder for them is not this user's alone")
         return
     found = 0
     for path in sorted(Path(place).parent.iterdir()):
