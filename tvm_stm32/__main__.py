@@ -1,10 +1,11 @@
 """``python -m tvm_stm32``, also runnable as a file by build systems that know only its place."""
 
+import os
 import sys
-from pathlib import Path
 
 if __package__ in (None, ""):
-    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+    # Not pathlib: it takes longer to import than asking the resident process.
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # noqa: PTH120
 
 from tvm_stm32.resident.client import LISTENER, run
 
