@@ -137,6 +137,29 @@ def test_a_truncated_image_is_no_image(tmp_path: Path) -> None:
         check_image(path, M4)
 
 
+def test_no_size_in_an_image_is_believed(tmp_path: Path) -> None:
+    path = build_fake(M4, tmp_path)
+    sound = path.read_bytes()
+    headers = int.from_bytes(sound[28:32], "little")
+    for field in (4, 16):  # where a segment is, and its bytes
+        image = bytearray(sound)
+        image[headers + field : headers + field + 4] = b"\xff\xff\xff\xff"
+        path.write_bytes(image)
+        with pytest.raises(FirmwareError, match="shorter than its headers say"):
+            Image(path)
+
+
+def test_a_table_of_symbols_that_is_none_is_named(tmp_path: Path) -> None:
+    path = build_fake(M4, tmp_path)
+    image = bytearray(path.read_bytes())
+    start, count = int.from_bytes(image[32:36], "little"), int.from_bytes(image[48:50], "little")
+    table = next(at for at in range(start, start + 40 * count, 40) if image[at + 4] == 2)  # SHT_SYMTAB
+    image[table + 4] = 1
+    path.write_bytes(image)
+    with pytest.raises(FirmwareError, match="no table of symbols"):
+        Image(path)
+
+
 def test_a_host_program_is_no_image(tmp_path: Path) -> None:
     image = build_fake(load_board("host"), tmp_path)
     with pytest.raises(FirmwareError, match="not an image for 32-bit Arm"):
