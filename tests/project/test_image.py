@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -128,6 +129,12 @@ def test_other_files_are_no_images(content: bytes, message: str, tmp_path: Path)
     path.write_bytes(content)
     with pytest.raises(FirmwareError, match=message):
         Image(path)
+
+
+def test_a_pipe_is_no_image(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FirmwareError, match="no plain file"):
+        Image(tmp_path / "pipe")
 
 
 def test_a_truncated_image_is_no_image(tmp_path: Path) -> None:

@@ -63,6 +63,8 @@ class Image:
 
         self.path = path
         try:
+            if path.exists() and not (path.is_file() or path.is_dir()):
+                raise FirmwareError(f"image {path} is no plain file", hint="check the path")
             self._stream = path.open("rb")
         except OSError as error:
             raise FirmwareError(f"cannot read image {path}", why=error.strerror or str(error)) from error
