@@ -172,6 +172,22 @@ def test_programs_of_this_computer_and_files_that_are_no_elf(parts: Parts) -> No
     assert "GCC" not in components(made)
 
 
+def test_no_size_in_an_image_is_believed(parts: Parts) -> None:
+    sound = elf([GCC])
+    comment = int.from_bytes(sound[32:36], "little") + 40
+
+    def compilers(words: dict[int, int]) -> int:
+        image = bytearray(sound)
+        for place, word in words.items():
+            image[comment + place : comment + place + 4] = word.to_bytes(4, "little")
+        parts.image.write_bytes(image)
+        return sbom_text(Parts(parts.image), {}).count("compiler:GCC")
+
+    assert compilers({}) > 0
+    assert compilers({4: 8, 20: 0xFFFFFFFF}) == 0  # SHT_NOBITS
+    assert compilers({8: 0x800}) == 0  # SHF_COMPRESSED
+
+
 def test_mistakes_are_one_message(parts: Parts, tmp_path: Path) -> None:
     def message(parts: Parts, **variables: str) -> str:
         with pytest.raises(Error) as error:

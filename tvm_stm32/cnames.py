@@ -21,7 +21,8 @@ _TAKEN = frozenset(("linux", "unix", "arm", "memcpy", "memset", "memmove", "memc
 _LONGEST = 63  # significant characters of an internal identifier in C99 (5.2.4.1)
 
 
-# Names whose NAME.h would hide a header of the C library or of the runtime.
+# Names whose NAME.h would hide a header of the C library or of the runtime; those with `ai_` in front would have
+# their guards (AI_RUNTIME_H).
 # fmt: off
 _HEADERS = frozenset((
     "assert", "complex", "ctype", "errno", "fenv", "float", "inttypes", "iso646", "limits", "locale", "math",
@@ -55,7 +56,7 @@ def network_name(text: str) -> str:
             why=f"compilers need not tell names apart that differ after {_LONGEST} characters",
             hint="give a shorter one with --name",
         )
-    if name[0].isdigit() or name in _RESERVED | _HEADERS or name == "ai":
+    if name[0].isdigit() or name in _RESERVED | _HEADERS or f"ai_{name}" in _HEADERS or name == "ai":
         name = f"net_{name}"
     return name
 

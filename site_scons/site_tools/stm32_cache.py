@@ -121,8 +121,11 @@ def _trailer(entry: str, content: bytes) -> bytes:
 
 
 def _is_sound(entry: str) -> bool:
-    """Whether an entry is there and undamaged. Of a link there is nothing to check."""
-    return os.path.islink(entry) or _content(entry) is not None
+    """Whether an entry is there and undamaged. A link may name a file beside it, as those of a library's versions."""
+    try:
+        return os.path.basename(os.readlink(entry)) == os.readlink(entry) not in (os.curdir, os.pardir)
+    except OSError:
+        return _content(entry) is not None
 
 
 def _content(entry: str) -> bytes | None:

@@ -69,6 +69,7 @@ from stm32_options import Options, check_c_api, command_options, split
 from tvm_stm32.c_api import core_name, interface_files, runtime_files, snippet_files
 from tvm_stm32.cnames import check_arena_name, network_name
 from tvm_stm32.errors import Error
+from tvm_stm32.files import check_model_file
 from tvm_stm32.frontends.onnx_locations import external_locations
 from tvm_stm32.resident import FOLDER_VARIABLE as RESIDENT_DIR
 from tvm_stm32.resident import VARIABLE as RESIDENT
@@ -114,9 +115,11 @@ def tvm_model(env, target, source, **keywords) -> Network:
     if network_name(name) != name:
         raise Error(f"TvmModel: '{name}' is no C name for a network", hint=f"'{network_name(name)}'")
     given, overrides = split(env, name, keywords)
-    sources = env.arg2nodes(env.Flatten([source]), env.fs.Entry)
+    sources = env.arg2nodes([part for part in env.Flatten([source]) if part is not None], env.fs.Entry)
     if len(sources) != 1:
         raise Error(f"TvmModel: {len(sources)} model files for '{name}'", hint="one; weights of Relay go into PARAMS")
+    # SCons reads it for its sum, of a pipe for ever.
+    check_model_file(pathlib.Path(sources[0].get_abspath()))
     options = command_options(env, name, given)
     sources += options.params
     asked = {

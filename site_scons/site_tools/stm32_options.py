@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from SCons.Node import Node
 from SCons.Subst import Literal
+from SCons.Util import is_String
 from stm32_nodes import BoardUse
 
 from tvm_stm32.c_api import C_APIS
@@ -72,7 +74,12 @@ def _check_values(name: str, given: Mapping[str, object]) -> None:
     _check_choice("LEVEL", given["LEVEL"], ("time", "balanced", "ram", "size"))
     _check_choice("KERNELS", given["KERNELS"], ("asm", "c"))
     _check_choice("WEIGHTS", given["WEIGHTS"], ("array", "incbin", "external"))
-    _check_choice("ALIGNMENT", str(given["ALIGNMENT"]), ("8", "16", "32"))
+    if str(given["ALIGNMENT"]) not in ("8", "16", "32"):
+        raise Error(f"TvmModel: ALIGNMENT is {given['ALIGNMENT']!r}", hint="one of 8, 16, 32")
+    if given["CPU"] is not None and not isinstance(given["CPU"], str):
+        raise Error(f"TvmModel: CPU is {given['CPU']!r}", hint="a name, such as 'cortex-m4'")
+    if not (is_String(given["POOLS"]) or isinstance(given["POOLS"], (Node, os.PathLike)) or not given["POOLS"]):
+        raise Error(f"TvmModel: POOLS is {given['POOLS']!r}", hint="a file, or 'board'")
     if given["MAX_RAM"] is not None and not is_size(str(given["MAX_RAM"])):
         raise Error(f"TvmModel: MAX_RAM is {given['MAX_RAM']!r}", hint="a number of bytes, 1 or more, or '32K', '1M'")
 

@@ -60,7 +60,7 @@ def _source(env, model: str | Node) -> Network:
 
 def source_network(env, model: str | Node) -> Network:
     """The network of a model that is, or may become, a source of the environment's builders."""
-    node = env.arg2nodes([model], env.fs.File)[0]
+    node = _model_file(env, model)
     wanted = env.get("TVMSTM32DIR")
     folder = env.Dir(wanted) if wanted else node.dir.Dir(f"{node.name}.net")
     network = network_of(env, node, folder)
@@ -71,11 +71,19 @@ def source_network(env, model: str | Node) -> Network:
     return network
 
 
+def _model_file(env, model: str | Node) -> Node:
+    """The node of a model that is a source. Raises :class:`Error` for a folder."""
+    try:
+        return env.arg2nodes([model], env.fs.File)[0]
+    except TypeError as error:
+        raise Error(f"'{model}' is a folder, not a model file", hint="the file itself") from error
+
+
 def network_of(env, model: str | Node, folder: Node, **keywords: object) -> Network:
     """The network of a model file; options that are no keyword are those of the environment's variables."""
     if "CCCOM" not in env:
         raise Error("the environment has no C compiler tool", hint='Environment(tools=["default", "stm32_model"])')
-    node = env.arg2nodes([model], env.fs.File)[0]
+    node = _model_file(env, model)
     _check_variables(env)
     options = {key: env[f"TVMSTM32{key}"] for key in DEFAULTS if env.get(f"TVMSTM32{key}") not in (None, "")}
     if "BOARD" in keywords or "CPU" in keywords:
@@ -161,6 +169,21 @@ def _once(nodes: list[Node]) -> list[Node]:
     return kept
 
 
+@builder_method
+def _check_names(_env, networks: list[Network]) -> None:
+    """Raise :class:`Error` for two networks with the same names in C, which the linker would refuse at length."""
+    known: dict[str, Network] = {}
+    for network in networks:
+        other = known.setdefault(network.name, network)
+        if other is not network:
+            models = [str(each[0].sources[0]) for each in (other, network)]
+            raise Error(
+                f"'{models[0]}' and '{models[1]}' are both the network '{network.name}' of one program",
+                why="their C has the same names",
+                hint="another file name, or TvmModel with a target of another name",
+            )
+
+
 def _sources_of(nodes: list[Node]) -> list[Node]:
     """Nodes, and what the objects among them are made from."""
     return [*nodes, *(source for node in nodes for source in node.sources)]
@@ -178,6 +201,7 @@ class _RuntimeEmitter:
         parts = [node for node in nodes if hasattr(node.attributes, "tvm_stm32_source")]
         if not parts:
             return target, source
+        _check_names(env, [part.attributes.tvm_stm32_network for part in parts])
         source = _once(objects)
         if any(hasattr(node.attributes, "tvm_stm32_runtime") for node in nodes):
             return target, source

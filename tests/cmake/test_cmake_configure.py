@@ -136,6 +136,18 @@ MISTAKES = {
         "POOLS: there is no file 'no.yaml'",
         "path from",
     ),
+    "tvm_stm32_add_model(tiny MODEL a:b.onnx CPU host)": ("MODEL is 'a:b.onnx'", "another name"),
+    "tvm_stm32_add_model(.. MODEL tiny.onnx CPU host NAME tiny)": ("'..' is no name of a target", "letters, digits"),
+    'tvm_stm32_add_model("a;b" MODEL tiny.onnx CPU host NAME tiny)': (
+        "'a;b' is no name of a target",
+        "letters, digits",
+    ),
+    'tvm_stm32_add_model("" MODEL tiny.onnx CPU host NAME tiny)': ("'' is no name of a target", "letters, digits"),
+    "tvm_stm32_add_model(ai_runtime MODEL tiny.onnx CPU host)": ("is the library of the runtime", "another name"),
+    "tvm_stm32_add_model(tiny MODEL tiny.onnx CPU host OPTIONS --name=x)": ("OPTIONS has '--name=x'", "keyword NAME"),
+    "tvm_stm32_add_model(tiny MODEL tiny.onnx CPU host OPTIONS --c-api ai)": ("OPTIONS has '--c-api'", "keyword C_API"),
+    "tvm_stm32_add_model(tiny MODEL tiny.onnx CPU host OPTIONS -o ../x)": ("OPTIONS has '-o'", "leave it out"),
+    "tvm_stm32_add_model(tiny MODEL tiny.onnx CPU host OPTIONS --help)": ("OPTIONS has '--help'", "leave it out"),
     "add_custom_target(tiny)\n" + NETWORK: ("there is a target 'tiny' already", "another name"),
     NETWORK: ("the project has no language C", "LANGUAGES C"),
     "tvm_stm32_add_arena(a NETWORKS other)": ("'other' is no network", "tvm_stm32_add_model made before"),
@@ -151,6 +163,30 @@ def test_a_mistake_is_one_message(text: str, project: CMakeProject) -> None:
     for part in MISTAKES[text]:
         assert part in output
     assert "  try: " in output
+
+
+def test_what_links_nothing_gets_no_network(project: CMakeProject) -> None:
+    model = "tvm_stm32_add_model(tiny MODEL tiny.onnx CPU host LINK_TO all_tests)"
+    project.write("CMakeLists.txt", project_text(f"add_custom_target(all_tests)\n{model}"))
+    assert "LINK_TO 'all_tests' is a custom target" in project.configure(fails=True)
+
+
+def test_an_alias_is_the_target_it_stands_for(project: CMakeProject) -> None:
+    project.write(
+        "CMakeLists.txt",
+        project_text("""
+add_executable(app main.c)
+add_executable(p::app ALIAS app)
+tvm_stm32_add_model(tiny MODEL tiny.onnx CPU host LINK_TO p::app)
+add_library(p::tiny ALIAS tiny)
+tvm_stm32_add_arena(arena NETWORKS p::tiny)
+get_target_property(libraries app LINK_LIBRARIES)
+get_target_property(group tiny TVM_STM32_ARENA)
+message(STATUS "app links ${libraries}, tiny is in ${group}")
+"""),
+    )
+    project.write("main.c", "int main(void) { return 0; }")
+    assert "app links tiny, tiny is in arena" in project.configure()
 
 
 def test_a_missing_generator_is_one_message(project: CMakeProject) -> None:

@@ -106,6 +106,23 @@ def test_a_failed_compile_is_done_again(cache: Path, tmp_path: Path) -> None:
     assert project.build().compiled == []
 
 
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_a_deleted_file_is_made_again(generator: str, cache: Path, tmp_path: Path) -> None:
+    # As blanks and signs are in paths of users.
+    project = CMakeProject(tmp_path / "p $x's", cache, generator)
+    write_model(project.path("tiny.onnx"))
+    project.write("CMakeLists.txt", ONE_NETWORK)
+    project.write("main.c", HOST_MAIN)
+    project.configure()
+    project.build()
+    for name in ("tiny/tiny.c", "tiny/tiny_data.h", "ai_runtime/ai_runtime.c", "ai_runtime/ai_kernels.h"):
+        path = project.path(f"b/tvm_stm32/{name}")
+        path.unlink()
+        assert len(project.build().generated) == 1
+        assert path.exists()
+    assert project.build().generated == []
+
+
 def test_weights_beside_an_onnx_model_are_dependencies(cache: Path, tmp_path: Path) -> None:
     project = CMakeProject(tmp_path / "p", cache)
     write_external(project.folder, seed=1)

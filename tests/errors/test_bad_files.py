@@ -114,7 +114,14 @@ def test_unknown_cpu_lists_the_known_ones(refused):
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [("int", "net_int"), ("../x", "x"), ("9 Lives", "net_9_lives"), ("Größe*/", "gr_e"), ("main", "net_main")],
+    [
+        ("int", "net_int"),
+        ("../x", "x"),
+        ("9 Lives", "net_9_lives"),
+        ("Größe*/", "gr_e"),
+        ("main", "net_main"),
+        ("runtime", "net_runtime"),
+    ],
 )
 def test_any_text_becomes_a_harmless_c_name(text, name):
     assert network_name(text) == name

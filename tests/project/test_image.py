@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -130,11 +131,40 @@ def test_other_files_are_no_images(content: bytes, message: str, tmp_path: Path)
         Image(path)
 
 
+def test_a_pipe_is_no_image(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FirmwareError, match="no plain file"):
+        Image(tmp_path / "pipe")
+
+
 def test_a_truncated_image_is_no_image(tmp_path: Path) -> None:
     path = tmp_path / "cut.elf"
     path.write_bytes(build_fake(M4, tmp_path).read_bytes()[:3000])
     with pytest.raises(FirmwareError):
         check_image(path, M4)
+
+
+def test_no_size_in_an_image_is_believed(tmp_path: Path) -> None:
+    path = build_fake(M4, tmp_path)
+    sound = path.read_bytes()
+    headers = int.from_bytes(sound[28:32], "little")
+    for field in (4, 16):  # where a segment is, and its bytes
+        image = bytearray(sound)
+        image[headers + field : headers + field + 4] = b"\xff\xff\xff\xff"
+        path.write_bytes(image)
+        with pytest.raises(FirmwareError, match="shorter than its headers say"):
+            Image(path)
+
+
+def test_a_table_of_symbols_that_is_none_is_named(tmp_path: Path) -> None:
+    path = build_fake(M4, tmp_path)
+    image = bytearray(path.read_bytes())
+    start, count = int.from_bytes(image[32:36], "little"), int.from_bytes(image[48:50], "little")
+    table = next(at for at in range(start, start + 40 * count, 40) if image[at + 4] == 2)  # SHT_SYMTAB
+    image[table + 4] = 1
+    path.write_bytes(image)
+    with pytest.raises(FirmwareError, match="no table of symbols"):
+        Image(path)
 
 
 def test_a_host_program_is_no_image(tmp_path: Path) -> None:

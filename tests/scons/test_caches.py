@@ -209,7 +209,8 @@ def test_who_may_only_read_a_cache_takes_from_it_and_builds(
     assert entries(cache) == kept
 
 
-def test_an_entry_that_is_a_pipe_is_replaced(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_an_entry_that_is_a_pipe_or_leads_elsewhere_is_replaced(kind: str, tmp_path: Path) -> None:
     tools = Path(__file__).resolve().parents[2] / "site_scons" / "site_tools"
     (tmp_path / "in.txt").write_text("content", encoding="utf-8")
     (tmp_path / "SConstruct").write_text(
@@ -221,8 +222,12 @@ def test_an_entry_that_is_a_pipe_is_replaced(tmp_path: Path) -> None:
     subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
     (entry,) = tmp_path.glob("cache/*/*.checked")
     entry.unlink()
-    os.mkfifo(entry)
+    if kind == "pipe":
+        os.mkfifo(entry)
+    else:
+        entry.symlink_to(tmp_path / "SConstruct")
     (tmp_path / "out.txt").unlink()
     subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    for made in (tmp_path / "out.txt", entry):
+        assert made.is_file() and not made.is_symlink()
     assert (tmp_path / "out.txt").read_text(encoding="utf-8") == "content"
-    assert entry.is_file()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -170,8 +171,10 @@ def test_a_missing_compiler_stops_the_first_compile_and_nothing_else(project: Pr
         ('MAX_RAM="32Q"', "MAX_RAM is '32Q'"),
         ('LEVEL="fast"', "LEVEL is 'fast'"),
         ("KERNELS=None", "KERNELS is None"),
-        ('WEIGHTS="arry"', "WEIGHTS is 'arry'"),
-        ('ALIGNMENT="wide"', "ALIGNMENT is 'wide'"),
+        ("WEIGHTS='flash'", "WEIGHTS is 'flash'"),
+        ("ALIGNMENT='x'", "ALIGNMENT is 'x'"),
+        ("ALIGNMENT=None", "ALIGNMENT is None"),
+        ("POOLS=5", "POOLS is 5"),
     ],
 )
 def test_a_keyword_of_the_wrong_kind_is_named(project: Project, given: str, words: str) -> None:
@@ -186,6 +189,14 @@ def test_names_of_operators_are_no_shell_commands(project: Project) -> None:
     build = project.scons(fails=True)
     assert not project.path("evil").exists()
     assert "--set '#1=x'" in build.output or '--set "#1=x"' in build.output, build.output
+
+
+@pytest.mark.parametrize("call", ["None, CPU='host'", "'model.onnx', CPU=['host']"])
+def test_a_model_or_cpu_of_the_wrong_kind_is_named(project: Project, call: str) -> None:
+    project.write("SConstruct", HEAD + f'env.TvmModel("build/net/tiny", {call})\n')
+    build = project.scons(fails=True)
+    assert re.search("0 model files for 'tiny'|CPU is ..host", build.output)
+    assert "in: SConstruct, line " in build.output
 
 
 def test_a_misspelt_keyword_is_named(project: Project) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -273,6 +274,25 @@ def test_mistakes_stop_with_the_users_line(project: Project, setup: str, expecte
     project.edit("SConstruct", "env.Program", f"{setup}\nenv.Program")
     output = project.scons(fails=True).output
     assert re.search(expected, output, re.DOTALL), output
+    assert re.search(r"in: SConstruct, line \d", output), output
+
+
+def test_a_folder_or_a_pipe_is_no_model(project: Project) -> None:
+    model = project.path("model.onnx")
+    model.unlink()
+    model.mkdir()
+    assert "'model.onnx' is a folder, not a model file" in project.scons(fails=True).output
+    model.rmdir()
+    os.mkfifo(model)
+    assert "is no plain file" in project.scons(fails=True).output
+
+
+def test_two_models_with_one_c_name_are_named(project: Project) -> None:
+    project.path("b").mkdir()
+    write_model(project.path("b/model.onnx"), seed=2)
+    project.edit("SConstruct", '"model.onnx"', '"model.onnx", "b/model.onnx"')
+    output = project.scons(fails=True).output
+    assert "'model.onnx' and 'b/model.onnx' are both the network 'model'" in output
     assert re.search(r"in: SConstruct, line \d", output), output
 
 

@@ -51,8 +51,15 @@ def _pairs(key: str, value: str) -> dict[str, str]:
     return pairs
 
 
-def _arguments(_key: str, value: str) -> list[str]:
-    return _split(value)
+def _arguments(key: str, value: str) -> list[str]:
+    words = _split(value)
+    for word in words:
+        # The build says them itself, and knows beforehand which files there will be.
+        option = word.partition("=")[0]
+        if option in _OF_BUILD or word.startswith("-o"):
+            hint = _OF_BUILD.get(option) or "leave it out"
+            raise Error(f"{key} has {quoted(word)}", why="the build has to know it", hint=hint)
+    return words
 
 
 _KEYS: dict[str, Callable[[str, str], Any]] = {
@@ -70,6 +77,13 @@ _KEYS: dict[str, Callable[[str, str], Any]] = {
     "c_api": _one_of(*C_APIS),
     "arena": _text,
     "flags": _arguments,
+}
+_OF_BUILD = {
+    "--name": "name=...",
+    "--weights": "weights=...",
+    "--c-api": "c_api=...",
+    "--shared-arena": "arena=...",
+    **dict.fromkeys(("-o", "--output", "--depfile", "--stamp", "--help", "-h"), ""),
 }
 _OF_ONE_MODEL = {"name", "params", "external_io", "pins", "forms"}
 
@@ -94,6 +108,8 @@ def parse_models(text: str, defaults: dict[str, Any]) -> list[ModelLine]:
     for line in filter(None, map(str.strip, text.splitlines())):
         with about(line):
             path, *words = _split(line)
+            if not path:
+                raise Error("there is no model file", hint="a path from the project's folder, options behind it")
             models.append(ModelLine(line, path, {**defaults, **_options(words, list(_KEYS))}))
     return models
 

@@ -5,6 +5,7 @@ Everything is read from the ELF and the linker's map with pyelftools; no binutil
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -62,6 +63,8 @@ class Image:
 
         self.path = path
         try:
+            if path.exists() and not (path.is_file() or path.is_dir()):
+                raise FirmwareError(f"image {path} is no plain file", hint="check the path")
             self._stream = path.open("rb")
         except OSError as error:
             raise FirmwareError(f"cannot read image {path}", why=error.strerror or str(error)) from error
@@ -71,17 +74,26 @@ class Image:
                 if elf["e_machine"] != "EM_ARM" or elf.elfclass != 32:
                     raise FirmwareError(f"{path} is not an image for 32-bit Arm")
                 self.entry = int(elf["e_entry"])
+                for section in elf.iter_sections():
+                    if section["sh_type"] != "SHT_NOBITS":
+                        self._check_extent(section["sh_offset"], section["sh_size"])
                 self.sections = list(_sections(elf))
                 self._read_segments(elf)
                 self._read_symbols(elf)
-            except (ELFError, UnicodeDecodeError) as error:
+            except (ELFError, UnicodeDecodeError, OverflowError) as error:
                 raise FirmwareError(f"{path} is not a sound ELF file", why=str(error)) from error
+
+    def _check_extent(self, offset: int, size: int) -> None:
+        """Raise :class:`FirmwareError` for content that is said to be behind the end of the file."""
+        if offset + size > os.fstat(self._stream.fileno()).st_size:
+            raise FirmwareError(f"{self.path} is not a sound ELF file", why="it is shorter than its headers say")
 
     def _read_segments(self, elf: Any) -> None:
         self.segments: list[Segment] = []
         self._chunks: list[tuple[int, bytes]] = []
         for segment in elf.iter_segments("PT_LOAD"):
             header = segment.header
+            self._check_extent(header.p_offset, header.p_filesz)
             self.segments.append(Segment(header.p_vaddr, header.p_paddr, header.p_memsz, header.p_filesz))
             self._chunks.append((int(header.p_paddr), segment.data()))
 
@@ -90,6 +102,8 @@ class Image:
         self._functions: list[tuple[int, int, str]] = []
         self._marks: list[tuple[int, str]] = []
         table = elf.get_section_by_name(".symtab")
+        if table is not None and table["sh_type"] != "SHT_SYMTAB":
+            raise FirmwareError(f"{self.path} is not a sound ELF file", why=".symtab is no table of symbols")
         for symbol in table.iter_symbols() if table is not None else ():
             if symbol["st_shndx"] == "SHN_UNDEF" or not symbol.name:
                 continue

@@ -117,9 +117,13 @@ def _elf_facts(path: Path, content: bytes) -> tuple[str, list[str]]:
     try:
         elf = ELFFile(io.BytesIO(content))
         section = elf.get_section_by_name(".comment")
-        texts = section.data().split(b"\0") if section is not None else []
+        # Linkers write it plainly; of one without content, or packed, only the size is known, and that may be any.
+        if section is None or section["sh_type"] != "SHT_PROGBITS" or section.compressed:
+            texts = []
+        else:
+            texts = section.data().split(b"\0")
         return str(elf["e_machine"]), sorted({text.decode("utf-8", "replace") for text in texts if text})
-    except (ELFError, UnicodeDecodeError) as error:
+    except (ELFError, UnicodeDecodeError, OverflowError) as error:
         raise Error(f"image '{path}' is not a sound ELF file", why=str(error), hint="link it again") from error
 
 
