@@ -108,7 +108,7 @@ def test_a_failed_compile_is_done_again(cache: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("generator", GENERATORS)
 def test_a_deleted_file_is_made_again(generator: str, cache: Path, tmp_path: Path) -> None:
-    # Signs in paths are for Makefiles, where files are looked at by a script of ours; CMake 3.25 with Ninja takes no ' or $.
+    # Signs in paths are for Makefiles, where a script of ours looks at files; CMake 3.25 with Ninja takes no ' or $.
     project = CMakeProject(tmp_path / ("a project" if generator == "Ninja" else "p $x's"), cache, generator)
     write_model(project.path("tiny.onnx"))
     project.write("CMakeLists.txt", ONE_NETWORK)
