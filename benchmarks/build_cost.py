@@ -27,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -172,7 +173,7 @@ def old_way(folder: Path, names: list[str]) -> None:
         run("cmake", "--build", "build", cwd=place)
 
 
-class Build:
+class Build(ABC):
     """One project of all networks: what SCons and CMake have in common."""
 
     def __init__(self, folder: Path, names: list[str], jobs: int) -> None:
@@ -189,9 +190,9 @@ class Build:
         lines = "".join(f"{name} {level}\n" for name, level in self.levels.items())
         (self.folder / "levels.txt").write_text(lines, encoding="utf-8")
 
+    @abstractmethod
     def build(self) -> None:
         """Build all that has changed."""
-        raise NotImplementedError
 
     def changes(self) -> dict[str, Callable[[], None]]:
         """What is changed before a build, by letter."""

@@ -63,7 +63,7 @@ def use_compiler(env, kept: Callable[[list[str]], object], find: Callable[[], Pa
 
 
 def _failure(message: str):
-    def fail(target, source, env):  # noqa: ARG001
+    def fail(target, source, env):  # noqa: ARG001 - names SCons calls it by
         raise BuildError(node=target, errstr=message, status=1, exitstatus=2)
 
     return Action(fail, cmdstr=None)
