@@ -26,7 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tvm_stm32.boards import Board, load_board
-from tvm_stm32.compiler import LEVELS, CompileOptions, compile_model
+from tvm_stm32.choices import LEVELS
+from tvm_stm32.compiler import CompileOptions, compile_model
 from tvm_stm32.emit import emit
 from tvm_stm32.errors import Error, ToolchainError
 from tvm_stm32.project import cycles

@@ -17,6 +17,7 @@ import click
 from . import __version__
 from .boards_cli import board_group, boards_command, config_command
 from .c_api import C_APIS
+from .choices import ALIGNMENTS, KERNELS, LEVELS, WEIGHTS
 from .device_cli import board_files_command, config_file_command, device_files_command
 from .errors import Error
 from .flash_cli import flash_command
@@ -30,7 +31,6 @@ from .target import known_cpus
 if TYPE_CHECKING:
     from .library import Library
 
-_LEVELS = ("time", "balanced", "ram", "size")
 _File = click.Path(path_type=Path)
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 _REFUSALS = _FULL | {
@@ -111,11 +111,11 @@ _C_API_OPTION = click.option(
 )
 _COMPILE_OPTIONS = (
     click.option(
-        "-O", "level", type=click.Choice(_LEVELS), default="time", show_default=True, help="What to optimise for."
+        "-O", "level", type=click.Choice(LEVELS), default="time", show_default=True, help="What to optimise for."
     ),
     click.option(
         "--kernels",
-        type=click.Choice(("asm", "c")),
+        type=click.Choice(KERNELS),
         default="asm",
         show_default=True,
         help="Inner kernels as GNU assembly, or as C with the same bytes for other compilers.",
@@ -179,7 +179,7 @@ def _archive_options(command: _Command) -> _Command:
 _PLACEMENT_OPTIONS = (
     click.option(
         "--weights",
-        type=click.Choice(("array", "incbin", "external")),
+        type=click.Choice(WEIGHTS),
         default="array",
         show_default=True,
         help="Weights as C text, as a binary file the assembler includes, or as one the application places.",
@@ -192,7 +192,7 @@ _PLACEMENT_OPTIONS = (
     ),
     click.option(
         "--alignment",
-        type=click.Choice(("8", "16", "32")),
+        type=click.Choice([str(alignment) for alignment in ALIGNMENTS]),
         default="8",
         show_default=True,
         callback=lambda _context, _option, value: int(value),

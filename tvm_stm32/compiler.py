@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from .choices import ALIGNMENTS
 from .cnames import check_arena_name, network_name
 from .errors import CapacityError, Error, ModelError, quoted
 from .library import ARENA_SECTION, Library, Pool
@@ -16,8 +17,6 @@ from .model import Model
 from .target import Target
 
 TENSORS = 255
-LEVELS = ("time", "balanced", "ram", "size")
-ALIGNMENTS = (8, 16, 32)
 
 
 @dataclass(frozen=True)

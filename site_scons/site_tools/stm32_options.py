@@ -13,6 +13,7 @@ from SCons.Util import is_String
 from stm32_nodes import BoardUse
 
 from tvm_stm32.c_api import C_APIS
+from tvm_stm32.choices import ALIGNMENTS, KERNELS, LEVELS, WEIGHTS
 from tvm_stm32.errors import Error
 from tvm_stm32.sizes import is_size
 from tvm_stm32.target import Target
@@ -71,11 +72,11 @@ def _check_values(name: str, given: Mapping[str, object]) -> None:
     if given["BOARD"] and given["CPU"]:
         raise Error(f"TvmModel: BOARD and CPU are given both for '{name}'", why="a board says which CPU it has")
     check_c_api("TvmModel", given["C_API"])
-    _check_choice("LEVEL", given["LEVEL"], ("time", "balanced", "ram", "size"))
-    _check_choice("KERNELS", given["KERNELS"], ("asm", "c"))
-    _check_choice("WEIGHTS", given["WEIGHTS"], ("array", "incbin", "external"))
-    if str(given["ALIGNMENT"]) not in ("8", "16", "32"):
-        raise Error(f"TvmModel: ALIGNMENT is {given['ALIGNMENT']!r}", hint="one of 8, 16, 32")
+    _check_choice("LEVEL", given["LEVEL"], LEVELS)
+    _check_choice("KERNELS", given["KERNELS"], KERNELS)
+    _check_choice("WEIGHTS", given["WEIGHTS"], WEIGHTS)
+    if str(given["ALIGNMENT"]) not in map(str, ALIGNMENTS):
+        raise Error(f"TvmModel: ALIGNMENT is {given['ALIGNMENT']!r}", hint=f"one of {', '.join(map(str, ALIGNMENTS))}")
     if given["CPU"] is not None and not isinstance(given["CPU"], str):
         raise Error(f"TvmModel: CPU is {given['CPU']!r}", hint="a name, such as 'cortex-m4'")
     if not (is_String(given["POOLS"]) or isinstance(given["POOLS"], (Node, os.PathLike)) or not given["POOLS"]):

@@ -18,7 +18,7 @@ from support import CORE_BOARDS, build_and_run
 from tvm import IRModule, relax
 
 from tvm_stm32 import memory
-from tvm_stm32.compiler import LEVELS
+from tvm_stm32.choices import LEVELS
 from tvm_stm32.graph import operators
 from tvm_stm32.kernels import choice
 from tvm_stm32.kernels.network import build_library

@@ -15,6 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from .. import params as params_file
+from ..choices import WEIGHTS
 from ..cnames import network_name
 from ..errors import ModelError, TargetError, quoted
 from ..library import Argument, Call, Kernel, Library
@@ -31,7 +32,7 @@ SCHEMA = 3
 _MOST = 65535
 _FEATURES = {"ai_kernels_dsp.h": "dsp", "ai_kernels_mve.h": "mve"}
 _RULES: Rules = {
-    (Library, "weights"): {"enum": ["array", "incbin", "external"]},
+    (Library, "weights"): {"enum": list(WEIGHTS)},
     (Library, "calls"): {"maxItems": _MOST},
     (Library, "tensors"): {"maxProperties": 4 * _MOST},
     (Library, "kernels"): {"maxProperties": _MOST},

@@ -9,6 +9,7 @@ from typing import Any
 from SCons.Errors import StopError
 from SCons.Script import ARGUMENTS, Action
 
+from ..boards import list_boards
 from ..errors import Error, TargetError, quoted
 from ..resources import resource_dir
 from ..target import known_cpus
@@ -62,7 +63,7 @@ def _board(env: Any, board: str) -> str:
     if "/" in board or "\\" in board or board.endswith((".yaml", ".yml")):
         return _file(env, "custom_tvm_board", board)
     # Said here, since reading board files takes a package PlatformIO's Python lacks.
-    known = ["host", *sorted(file.stem for file in resource_dir("boards").glob("*.yaml"))]
+    known = ["host", *list_boards()]
     if board not in known:
         near = difflib.get_close_matches(board, known, 1)
         hint = near[0] if near else "a name that tvm-stm32 boards lists, a board file, or custom_tvm_cpu"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..c_api import C_APIS
+from ..choices import ALIGNMENTS, KERNELS, LEVELS, WEIGHTS
 from ..errors import Error, quoted
 from ..sizes import is_size
 
@@ -64,13 +65,13 @@ def _arguments(key: str, value: str) -> list[str]:
 
 _KEYS: dict[str, Callable[[str, str], Any]] = {
     "name": _text,
-    "level": _one_of("time", "balanced", "ram", "size"),
-    "kernels": _one_of("asm", "c"),
+    "level": _one_of(*LEVELS),
+    "kernels": _one_of(*KERNELS),
     "max_ram": _bytes,
     "params": _text,
-    "weights": _one_of("array", "incbin", "external"),
+    "weights": _one_of(*WEIGHTS),
     "external_io": _words,
-    "alignment": _one_of("8", "16", "32"),
+    "alignment": _one_of(*map(str, ALIGNMENTS)),
     "pools": _text,
     "pins": _pairs,
     "forms": _pairs,
